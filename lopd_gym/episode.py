@@ -1,0 +1,145 @@
+"""The token-exact record of one play of one task.
+
+The ids that the sampler saw and produced are stored and are what learners train on; text is never
+tokenised again.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lopd_gym.errors import DataError
+from lopd_gym.tasks import Check, Outcome, Termination
+
+
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """How completions are drawn. ``temperature`` 0 is greedy; ``top_k`` 0 and ``top_p`` 1 are off."""
+
+    temperature: float = 0.7
+    top_p: float = 0.95
+    top_k: int = 20
+
+
+GREEDY = Sampling(temperature=0.0, top_p=1.0, top_k=0)
+
+
+@dataclass(frozen=True, slots=True)
+class Timings:
+    """Where an episode's wall time went, in seconds."""
+
+    wall_s: float = 0.0
+    generation_s: float = 0.0
+    environment_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Episode:
+    """One play of one task.
+
+    The four token arrays have the same length T. ``loss_mask`` is True only on tokens that the
+    policy sampled (the end-of-turn token included); it is not an attention mask. ``logprobs`` are
+    the sampler's own (after temperature, top-p and top-k), 0 where nothing was sampled.
+    ``turn_index`` is -1 in the prompt, else the index of the assistant turn that a token belongs
+    to or precedes. ``prefix_len`` counts the tokens up to the end of the first user message: a
+    self-teacher replaces only that prefix. ``actions`` lists the executed calls for the bank's
+    traces as (tool name, arguments, observation text).
+    """
+
+    task_id: str
+    env: str
+    split: str
+    group: str
+    instruction: str
+    attempt: int
+    seed: int
+    policy_version: int
+    sampling: Sampling
+    token_ids: NDArray[np.int32]
+    loss_mask: NDArray[np.bool_]
+    logprobs: NDArray[np.float32]
+    turn_index: NDArray[np.int16]
+    prefix_len: int
+    outcome: Outcome
+    transcript: tuple[dict[str, Any], ...] = ()
+    actions: tuple[tuple[str, dict[str, Any], str], ...] = ()
+    turns: int = 0
+    parse_errors: int = 0
+    timings: Timings = field(default_factory=Timings)
+
+    @property
+    def failed(self) -> bool:
+        """Whether infrastructure broke; such an episode enters no loss and no average."""
+        return self.outcome.failed
+
+    @property
+    def sampled_tokens(self) -> int:
+        """How many tokens the policy produced."""
+        return int(self.loss_mask.sum())
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain JSON values from which `from_json` rebuilds the episode exactly."""
+        plain = {name: getattr(self, name) for name in self.__slots__}
+        for name in _ARRAYS:
+            plain[name] = plain[name].tolist()
+        plain["sampling"] = asdict(self.sampling)
+        plain["timings"] = asdict(self.timings)
+        plain["outcome"] = asdict(self.outcome)
+        return plain
+
+    @classmethod
+    def from_json(cls, plain: dict[str, Any]) -> Episode:
+        """Rebuild an episode from `to_json`."""
+        values = dict(plain)
+        for name, dtype in _ARRAYS.items():
+            values[name] = np.asarray(values[name], dtype=dtype)
+        outcome = dict(values["outcome"])
+        outcome["checks"] = tuple(Check(**c) for c in outcome["checks"])
+        outcome["termination"] = Termination(outcome["termination"])
+        values["outcome"] = Outcome(**outcome)
+        values["sampling"] = Sampling(**values["sampling"])
+        values["timings"] = Timings(**values["timings"])
+        values["transcript"] = tuple(values["transcript"])
+        values["actions"] = tuple((n, a, o) for n, a, o in values["actions"])
+        return cls(**values)
+
+
+_ARRAYS: dict[str, Any] = {
+    "token_ids": np.int32,
+    "loss_mask": np.bool_,
+    "logprobs": np.float32,
+    "turn_index": np.int16,
+}
+
+
+def append_episodes(path: Path, episodes: Iterable[Episode]) -> None:
+    """Append episodes to a JSON-lines file and flush it to disk."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a", encoding="utf-8") as out:
+        for episode in episodes:
+            out.write(json.dumps(episode.to_json(), ensure_ascii=False) + "\n")
+        out.flush()
+
+
+def read_episodes(path: Path) -> Iterator[Episode]:
+    """Read episodes; a torn last line (a killed process) is skipped, any other fault raises."""
+    if not path.exists():
+        return
+    lines = path.read_text(encoding="utf-8").split("\n")
+    for number, line in enumerate(lines, start=1):
+        if not line:
+            continue
+        try:
+            plain = json.loads(line)
+        except json.JSONDecodeError as err:
+            if number == len(lines):
+                return
+            raise DataError(f"{path}, line {number}: not a whole JSON record ({err}).") from err
+        yield Episode.from_json(plain)

@@ -1,0 +1,89 @@
+"""The contract of a learner: it consumes episodes and improves the student.
+
+The run owns tasks, rollouts, evaluation, checkpoints and metrics; a learner owns its losses,
+optimisers and extra modules.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from pydantic import BaseModel
+
+from lopd_gym.episode import Episode
+
+if TYPE_CHECKING:
+    from lopd_gym.bank import Bank
+    from lopd_gym.policy.backbone import Backbone
+    from lopd_gym.policy.base import Policy
+
+Metrics = dict[str, float]
+Progress = Callable[[int, int, Metrics], None]
+"""Called with (steps done, steps in all, newest metrics)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """What a learner asks of the run.
+
+    ``episodes_per_task`` is the group size; ``bank`` asks for an experience bank filled from the
+    base policy's own successes before training.
+    """
+
+    episodes_per_task: int = 1
+    bank: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class LearnerContext:
+    """What the run gives a learner: the model, the bank, and where to keep things."""
+
+    backbone: Backbone
+    bank: Bank | None
+    seed: int
+    folder: Path
+
+
+class Learner(ABC):
+    """Base of all learners. ``presets`` maps a preset's name to changes of the config."""
+
+    name: ClassVar[str]
+    summary: ClassVar[str]
+    paper: ClassVar[str]
+    config_type: ClassVar[type[BaseModel]]
+    presets: ClassVar[dict[str, dict[str, Any]]] = {}
+
+    def __init__(self, config: Any, context: LearnerContext) -> None:
+        self.config = config
+        self.context = context
+
+    @property
+    def needs(self) -> Needs:
+        """What this learner asks of the run."""
+        return Needs()
+
+    def prepare(self, successes: Sequence[Episode], progress: Progress) -> None:
+        """Warm up before training on the base policy's own successful episodes."""
+
+    @abstractmethod
+    def update(self, episodes: Sequence[Episode]) -> Metrics:
+        """Learn from the episodes of one step, all played by the current student.
+
+        Failed episodes have already been taken out; the list may be empty.
+        """
+
+    def teacher(self) -> Policy | None:
+        """Return a policy that plays as the learner's teacher does, if it has one to evaluate."""
+        return None
+
+    @abstractmethod
+    def state_dict(self) -> dict[str, Any]:
+        """Return everything but the student's weights that a resumed run needs."""
+
+    @abstractmethod
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Restore what `state_dict` returned."""
