@@ -52,13 +52,17 @@ class ToolEnv(gymnasium.Env[Observation, AssistantMessage]):
     """Base of all environments: tasks, tools, a verifier.
 
     ``reset(options={"task": task_id})`` opens that task; without it a task of ``split`` is drawn
-    from the environment's own generator. ``info`` of `reset` holds ``task`` and ``tools``; at the
-    end ``info`` holds ``outcome``, and the reward is its score.
+    from the environment's own generator. ``info`` of `reset` holds ``task`` and ``tools``; that of
+    `step` holds ``executed``, the calls that really ran as (name, arguments, observation), and at
+    the end ``outcome``, whose score is the reward.
+
+    ``blocking`` says that steps wait for another process: the agent loop then steps in threads.
     """
 
     metadata: ClassVar[dict[str, Any]] = {"render_modes": []}  # type: ignore[misc]
     name: ClassVar[str] = "tool-env"
     success_threshold: ClassVar[float] = 1.0
+    blocking: ClassVar[bool] = False
 
     def __init__(self, split: str = TRAIN_SPLIT, rules: EpisodeRules | None = None) -> None:
         self.split = split
@@ -70,6 +74,7 @@ class ToolEnv(gymnasium.Env[Observation, AssistantMessage]):
         self.outcome: Outcome | None = None
         self._turns = 0
         self._parse_errors = 0
+        self._executed: list[tuple[str, dict[str, Any], str]] = []
 
     # -- what an author writes ---------------------------------------------------------------
 
@@ -128,15 +133,18 @@ class ToolEnv(gymnasium.Env[Observation, AssistantMessage]):
         if self.task is None or self.outcome is not None:
             raise UsageError("This episode has ended or was never opened: call reset() first.")
         self._turns += 1
+        self._executed = []
         replies = self._answer(action)
         if self.outcome is None and self._turns >= self.rules.max_turns:
             self.finish(Termination.STEP_LIMIT)
         outcome: Outcome | None = self.outcome
+        info: dict[str, Any] = {"executed": tuple(self._executed)}
         if outcome is None:
-            return replies, 0.0, False, False, {}
+            return replies, 0.0, False, False, info
+        info["outcome"] = outcome
         truncated = outcome.termination.truncated
         reward = outcome.score if outcome.score is not None else 0.0
-        return replies, reward, not truncated, truncated, {"outcome": outcome}
+        return replies, reward, not truncated, truncated, info
 
     def finish(self, reason: Termination) -> Outcome:
         """End the open episode for ``reason`` and return its outcome.
@@ -194,7 +202,10 @@ class ToolEnv(gymnasium.Env[Observation, AssistantMessage]):
         replies = []
         for call in executed:
             result = self.toolset.call(call.name, call.arguments)
-            replies.append(Message("tool", self._clip(result.content)))
+            content = self._clip(result.content)
+            replies.append(Message("tool", content))
+            if not result.refused:
+                self._executed.append((call.name, dict(call.arguments), content))
             if result.raised is not None and self.rules.on_exception == "terminate":
                 self.finish(Termination.TOOL_EXCEPTION)
                 break

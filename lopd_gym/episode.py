@@ -21,7 +21,7 @@ from lopd_gym.tasks import Check, Outcome, Termination
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """How completions are drawn. ``temperature`` 0 is greedy; ``top_k`` 0 and ``top_p`` 1 are off."""
+    """How completions are drawn: temperature 0 is greedy, top_k 0 and top_p 1 are off."""
 
     temperature: float = 0.7
     top_p: float = 0.95

@@ -66,7 +66,7 @@ class Learner(ABC):
         """What this learner asks of the run."""
         return Needs()
 
-    def prepare(self, successes: Sequence[Episode], progress: Progress) -> None:
+    def prepare(self, successes: Sequence[Episode], progress: Progress) -> None:  # noqa: B027
         """Warm up before training on the base policy's own successful episodes."""
 
     @abstractmethod

@@ -36,6 +36,12 @@ class Recording:
     prefix_len: int
 
 
+def empty_recording() -> Recording:
+    """Return the recording of a conversation in which nothing was sampled."""
+    ids, mask = np.empty(0, np.int32), np.empty(0, np.bool_)
+    return Recording(ids, mask, np.empty(0, np.float32), np.empty(0, np.int16), 0)
+
+
 class Policy(Protocol):
     """Plays many conversations at once. Every conversation has a ``key`` given by the loop."""
 

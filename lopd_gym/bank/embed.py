@@ -1,0 +1,138 @@
+"""Embedders: from task texts to unit vectors.
+
+The default needs no download and no fitting, so that a vector never changes once it is stored.
+Retrieval should find the same *kind* of task; names, numbers and ids therefore weigh little.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lopd_gym.errors import LopdGymError, UsageError, unknown_name
+
+Vectors = NDArray[np.float32]
+
+DEFAULT_EMBEDDER = "hashing-1"
+_SENTENCE_TRANSFORMERS = "sentence-transformers:"
+
+
+class Embedder(Protocol):
+    """Turns texts into unit vectors.
+
+    ``identity`` is a name that `get_embedder` understands; vectors of different identities are
+    never mixed in one bank.
+    """
+
+    @property
+    def identity(self) -> str:
+        """The name under which `get_embedder` builds this embedder again."""
+        ...
+
+    @property
+    def dim(self) -> int:
+        """The length of every vector."""
+        ...
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        """Return one unit row per text, float32 [n, dim]."""
+        ...
+
+
+def get_embedder(name: str = DEFAULT_EMBEDDER) -> Embedder:
+    """Build an embedder by name.
+
+    Args:
+        name: ``"hashing-1"`` or ``"sentence-transformers:NAME_OR_FOLDER"``.
+
+    Raises:
+        UsageError: No embedder has this name, or its extra is not installed.
+        LopdGymError: The model cannot be loaded.
+    """
+    if name == DEFAULT_EMBEDDER:
+        return HashingEmbedder()
+    if name.startswith(_SENTENCE_TRANSFORMERS):
+        return SentenceTransformersEmbedder(name.removeprefix(_SENTENCE_TRANSFORMERS))
+    raise unknown_name("embedder", name, [DEFAULT_EMBEDDER, _SENTENCE_TRANSFORMERS + "NAME"])
+
+
+class HashingEmbedder:
+    """Signed feature hashing of the words of a text.
+
+    A vector is the direction of the *kind* of task (words, with quoted strings, numbers, ids and
+    capitalised names taken out) plus a small share of all words, which tells texts of one kind
+    apart. Presence counts, not frequency: there are no document statistics that could change.
+    """
+
+    identity = DEFAULT_EMBEDDER
+    dim = 512
+    _ALL_WORDS_WEIGHT = 0.3
+    _PARTICULARS = re.compile(
+        r"""
+        "[^"\n]*" | “[^”\n]*” | `[^`\n]*` | (?<!\w)'[^'\n]*'(?!\w)   # quoted strings
+        | \b\w*\d[\w\-:./@]*                                         # numbers, dates, ids
+        | (?<=[\w,;:]\ )[A-Z]\w*(?:\ [A-Z]\w*)*                      # names inside a sentence
+        """,
+        re.VERBOSE,
+    )
+
+    def __init__(self) -> None:
+        from sklearn.feature_extraction.text import HashingVectorizer
+
+        self._words = HashingVectorizer(
+            n_features=self.dim, stop_words="english", binary=True, norm="l2"
+        )
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        """Return one unit row per text, float32 [n, dim]."""
+        if not texts:
+            return np.empty((0, self.dim), np.float32)
+        kinds = [self._PARTICULARS.sub(" ", text) for text in texts]
+        both = self._words.transform([*kinds, *texts])
+        count = len(texts)
+        rows = both[:count] + self._ALL_WORDS_WEIGHT * both[count:]
+        return unit_rows(rows.toarray())
+
+
+class SentenceTransformersEmbedder:
+    """A model of the sentence-transformers library, by hub name or folder."""
+
+    def __init__(self, model: str) -> None:
+        self.identity = _SENTENCE_TRANSFORMERS + model
+        self._model = _load_sentence_transformer(model)
+        self.dim = int(self._model.encode([""]).shape[1])
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        """Return one unit row per text, float32 [n, dim]."""
+        if not texts:
+            return np.empty((0, self.dim), np.float32)
+        return unit_rows(self._model.encode(list(texts), show_progress_bar=False))
+
+
+def unit_rows(rows: NDArray[Any]) -> Vectors:
+    """Scale rows to length 1; a row of zeros (an empty text) becomes the first unit vector."""
+    rows = np.array(rows, dtype=np.float64)
+    lengths = np.linalg.norm(rows, axis=1)
+    rows[lengths == 0, 0] = lengths[lengths == 0] = 1.0
+    return (rows / lengths[:, None]).astype(np.float32)
+
+
+def _load_sentence_transformer(model: str) -> Any:
+    try:
+        from sentence_transformers import SentenceTransformer
+    except ImportError as err:
+        raise UsageError(
+            "The sentence-transformers embedder is an extra that is not installed: "
+            "pip install 'lopd-gym[embeddings]'."
+        ) from err
+    try:
+        return SentenceTransformer(model, device="cpu")
+    except (OSError, ValueError) as err:
+        raise LopdGymError(
+            f"The embedding model '{model}' is neither a readable folder nor reachable on the hub: "
+            "give the folder of a downloaded model, or connect to the network."
+        ) from err

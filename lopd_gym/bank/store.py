@@ -1,0 +1,187 @@
+"""`Store`: the bank's SQLite database, which is the truth.
+
+Two tables: each distinct instruction with its vector, and the experiences that belong to it. The
+write-ahead log lets many readers work beside one writer; a committed insert survives a kill.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lopd_gym.bank.experience import Experience
+from lopd_gym.errors import DataError
+
+DATABASE_FILE = "bank.sqlite"
+
+_SCHEMA_VERSION = "1"
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS instructions (
+    seq INTEGER PRIMARY KEY, instruction TEXT NOT NULL UNIQUE, vector BLOB NOT NULL);
+CREATE TABLE IF NOT EXISTS experiences (
+    seq INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE,
+    instruction_seq INTEGER NOT NULL REFERENCES instructions (seq),
+    env TEXT NOT NULL, split TEXT NOT NULL, task_id TEXT NOT NULL, "group" TEXT NOT NULL,
+    trace TEXT NOT NULL, score REAL NOT NULL, policy_version INTEGER NOT NULL);
+CREATE INDEX IF NOT EXISTS by_instruction ON experiences (instruction_seq);
+"""
+_FIELDS = 'env, split, task_id, "group", instruction, trace, score, policy_version'
+_JOINED = "experiences JOIN instructions ON instructions.seq = instruction_seq"
+_MAX_PARAMETERS = 30_000  # below SQLite's default limit of 32,766
+
+Vectors = NDArray[np.float32]
+
+
+class Store:
+    """One open database. Not safe for use by several threads at once; `Bank` holds the lock."""
+
+    def __init__(self, folder: Path, dim_of_new: int, embedder_of_new: str) -> None:
+        self.path = folder / DATABASE_FILE
+        with self._errors():
+            self._db = sqlite3.connect(
+                self.path, timeout=60.0, isolation_level=None, check_same_thread=False
+            )
+        try:
+            self._prepare(dim_of_new, embedder_of_new)
+        except BaseException:
+            self._db.close()
+            raise
+
+    def close(self) -> None:
+        """Close the database."""
+        self._db.close()
+
+    def insert(
+        self, experiences: Sequence[Experience], vectors: Mapping[str, NDArray[np.float32]]
+    ) -> int:
+        """Insert experiences in one transaction; return how many were new.
+
+        Args:
+            experiences: What to insert; those whose id is known are skipped.
+            vectors: The vector [dim] of every instruction that is not stored yet.
+        """
+        before = len(self)
+        with self._transaction():
+            for experience in experiences:
+                values = asdict(experience)
+                if (vector := vectors.get(experience.instruction)) is not None:
+                    self._db.execute(
+                        "INSERT OR IGNORE INTO instructions (instruction, vector) VALUES (?, ?)",
+                        (experience.instruction, vector.astype("<f4").tobytes()),
+                    )
+                self._db.execute(
+                    "INSERT OR IGNORE INTO experiences (id, instruction_seq, env, split, task_id,"
+                    ' "group", trace, score, policy_version)'
+                    " SELECT :id, seq, :env, :split, :task_id, :group, :trace, :score,"
+                    " :policy_version FROM instructions WHERE instruction = :instruction",
+                    values | {"id": experience.id},
+                )
+            return len(self) - before
+
+    def __len__(self) -> int:
+        return int(self._rows("SELECT count(*) FROM experiences")[0][0])
+
+    def last_seq(self) -> int:
+        """Return the sequence number of the newest instruction, 0 if there is none."""
+        return int(self._rows("SELECT coalesce(max(seq), 0) FROM instructions")[0][0])
+
+    def has_instruction(self, instruction: str) -> bool:
+        """Whether this instruction is stored, with its vector."""
+        found = self._rows("SELECT 1 FROM instructions WHERE instruction = ?", [instruction])
+        return bool(found)
+
+    def vectors(self, after: int, up_to: int) -> tuple[NDArray[np.int64], Vectors]:
+        """Return sequence numbers [n] and vectors [n, dim] of the instructions in a range."""
+        rows = self._rows(
+            "SELECT seq, vector FROM instructions WHERE seq > ? AND seq <= ? ORDER BY seq",
+            [after, up_to],
+        )
+        return np.array([row[0] for row in rows], np.int64), self._matrix([row[1] for row in rows])
+
+    def candidates(
+        self, filters: Mapping[str, str], seqs: Sequence[int] | None = None
+    ) -> tuple[list[Experience], Vectors]:
+        """Return experiences and the vectors [n, dim] of their instructions.
+
+        Args:
+            filters: Values that the columns ``env`` and ``split`` must have.
+            seqs: Only experiences of these instructions; None for all.
+        """
+        conditions = [f"{column} = ?" for column in filters]
+        values: list[Any] = list(filters.values())
+        if seqs is not None:
+            seqs = seqs[:_MAX_PARAMETERS]
+            conditions.append(f"instruction_seq IN ({','.join('?' * len(seqs))})")
+            values += seqs
+        where = " AND ".join(conditions) or "1"
+        rows = self._rows(f"SELECT {_FIELDS}, vector FROM {_JOINED} WHERE {where}", values)
+        return [Experience(*row[:-1]) for row in rows], self._matrix([row[-1] for row in rows])
+
+    def experiences(self) -> Iterator[Experience]:
+        """Yield all experiences in the order in which they were added."""
+        query = f"SELECT {_FIELDS} FROM {_JOINED} ORDER BY experiences.seq"
+        with self._errors(), closing(self._db.execute(query)) as rows:
+            for row in rows:
+                yield Experience(*row)
+
+    def group_counts(self) -> list[tuple[str, str, int, int, float]]:
+        """Return (env, group, experiences, tasks, mean trace length in characters) per group."""
+        return self._rows(
+            'SELECT env, "group", count(*), count(DISTINCT task_id), avg(length(trace))'
+            ' FROM experiences GROUP BY env, "group" ORDER BY env, "group"'
+        )
+
+    # -- inside ------------------------------------------------------------------------------
+
+    def _prepare(self, dim: int, embedder: str) -> None:
+        with self._errors():
+            self._db.execute("PRAGMA journal_mode = WAL")
+            self._db.execute("PRAGMA synchronous = FULL")
+        if not self._rows("SELECT 1 FROM sqlite_master WHERE name = 'meta'"):
+            new = {"schema": _SCHEMA_VERSION, "embedder": embedder, "dim": str(dim)}
+            with self._transaction():
+                for statement in _SCHEMA.split(";"):
+                    self._db.execute(statement)
+                self._db.executemany("INSERT OR IGNORE INTO meta VALUES (?, ?)", new.items())
+        meta = dict(self._rows("SELECT key, value FROM meta"))
+        if meta.get("schema") != _SCHEMA_VERSION or not meta.get("dim", "").isdigit():
+            raise DataError(
+                f"{self.path} is not a bank of format {_SCHEMA_VERSION} (found "
+                f"{meta.get('schema')}): export it with the version of lopd-gym that wrote it."
+            )
+        self.embedder, self.dim = meta["embedder"], int(meta["dim"])
+
+    def _matrix(self, blobs: Sequence[bytes]) -> Vectors:
+        if any(len(blob) != 4 * self.dim for blob in blobs):
+            raise DataError(f"{self.path} holds a vector that is not of length {self.dim}.")
+        return np.frombuffer(b"".join(blobs), "<f4").reshape(-1, self.dim).astype(np.float32)
+
+    def _rows(self, query: str, values: Sequence[Any] = ()) -> list[Any]:
+        with self._errors():
+            return self._db.execute(query, values).fetchall()
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        with self._errors():
+            self._db.execute("BEGIN IMMEDIATE")
+            try:
+                yield
+            except BaseException:
+                self._db.execute("ROLLBACK")
+                raise
+            self._db.execute("COMMIT")
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.Error as err:
+            raise DataError(f"The bank's database {self.path} cannot be used: {err}.") from err

@@ -1,0 +1,107 @@
+"""``lopd-gym eval``: play a split with a model, a script, or both sides of an exported student."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+
+from lopd_gym.cli.options import (
+    DataOption,
+    EnvOption,
+    FormatOption,
+    ModelOption,
+    SetOption,
+    env_section,
+    set_threads,
+)
+
+if TYPE_CHECKING:
+    from lopd_gym.run.settings import RunSettings
+
+SCRIPTS = ("nothing", "random", "oracle")
+
+
+def evaluate_command(
+    env: EnvOption,
+    model: ModelOption = "tiny",
+    data: DataOption = None,
+    split: Annotated[str, typer.Option("--split", help="Split to play.")] = "test",
+    tasks: Annotated[int, typer.Option("--tasks", help="How many of its first tasks.")] = 256,
+    script: Annotated[
+        str | None, typer.Option("--script", help="Play nothing, random or oracle, no model.")
+    ] = None,
+    greedy: Annotated[bool, typer.Option(help="Also play greedily.")] = True,
+    chat_format: FormatOption = None,
+    changes: SetOption = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="Keep the episodes in this folder.")
+    ] = None,
+) -> None:
+    """Evaluate a model on a split: success and mean score with 95 % intervals."""
+    import tempfile
+
+    from lopd_gym.run.settings import (
+        TINY,
+        TINY_DEFAULTS,
+        RunSettings,
+        apply_overrides,
+        merge,
+        validate,
+    )
+
+    values: dict[str, Any] = {}
+    if model == TINY or Path(model, "lopd_gym.json").exists():
+        merge(values, TINY_DEFAULTS)
+    evaluation = {"split": split, "tasks": tasks, "greedy": greedy}
+    section = {"source": model, "chat_format": chat_format}
+    merge(values, {"env": env_section(env, data), "model": section, "evaluation": evaluation})
+    values["learner"] = {"name": "none"}
+    apply_overrides(values, changes or [])
+    settings = validate(RunSettings, values, "the evaluation")
+    set_threads(settings.model.source)
+    with tempfile.TemporaryDirectory() as temporary:
+        _evaluate(settings, script, out or Path(temporary), Console(highlight=False))
+
+
+def _evaluate(settings: RunSettings, script: str | None, folder: Path, console: Console) -> None:
+    from lopd_gym.cli.progress import ConsoleReporter
+    from lopd_gym.cli.table import print_rows
+    from lopd_gym.episode import GREEDY
+    from lopd_gym.run.build import checked_env, load_backbone, model_policy
+    from lopd_gym.run.evaluation import evaluate, evaluation_tasks
+    from lopd_gym.run.summary import row
+
+    env = checked_env(settings.env, settings.evaluation.split)
+    ids = evaluation_tasks(env, settings.evaluation.split, settings.evaluation.tasks)
+    reporter = ConsoleReporter(console)
+    rows = []
+    if script is not None:
+        policy = _scripted(script, env)
+        path = folder / f"{script}.jsonl"
+        played = evaluate(script, policy, GREEDY, ids, settings, path, reporter)
+        rows.append(row(script, "scripted", played))
+    else:
+        backbone = load_backbone(settings)
+        modes = {"sampled": settings.sampling}
+        if settings.evaluation.greedy:
+            modes["greedy"] = GREEDY
+        for mode, sampling in modes.items():
+            model = model_policy(backbone, "base", sampling, settings)
+            path = folder / f"{mode}.jsonl"
+            played = evaluate(mode, model, sampling, ids, settings, path, reporter)
+            rows.append(row(settings.model.source, mode, played))
+    title = f"{env.label}, split {settings.evaluation.split} (data {env.data_hash()[:12]})"
+    print_rows(rows, title, console)
+
+
+def _scripted(name: str, env: Any) -> Any:
+    from lopd_gym.errors import unknown_name
+    from lopd_gym.policy.scripted import ScriptedPolicy, nothing, oracle, random_calls
+
+    scripts = {"nothing": nothing, "random": random_calls(), "oracle": oracle(env)}
+    if name not in scripts:
+        raise unknown_name("script", name, SCRIPTS)
+    return ScriptedPolicy(scripts[name])

@@ -1,0 +1,62 @@
+"""The ``lopd-gym`` command: registers the commands and turns errors into one sentence.
+
+Exit codes: 0 done, 1 failed, 2 wrong use.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import typer
+from rich.console import Console
+
+from lopd_gym.cli import bank, data, envs, learners
+from lopd_gym.cli.evaluate import evaluate_command
+from lopd_gym.cli.export import export_command
+from lopd_gym.cli.run import run_command
+from lopd_gym.errors import LopdGymError, UsageError
+
+app = typer.Typer(
+    name="lopd-gym",
+    help="Post-train language-model agents in verified environments.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+)
+app.command("run")(run_command)
+app.command("eval")(evaluate_command)
+app.command("export")(export_command)
+app.add_typer(envs.app, name="envs")
+app.add_typer(learners.app, name="learners")
+app.add_typer(bank.app, name="bank")
+app.add_typer(data.app, name="data")
+
+
+def main() -> None:
+    """Run the command line."""
+    debug = "--debug" in sys.argv
+    if debug:
+        sys.argv.remove("--debug")
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+    try:
+        app()
+    except LopdGymError as err:
+        _stop(str(err), 2 if isinstance(err, UsageError) else 1, debug)
+    except KeyboardInterrupt:
+        _stop("Interrupted.", 1, debug)
+    except MemoryError:
+        _stop("Out of memory: lower limits.concurrency or the model's size.", 1, debug)
+    except OSError as err:
+        _stop(f"{err.strerror or err}: {err.filename or 'no file named'}.", 1, debug)
+
+
+def _stop(message: str, code: int, debug: bool) -> None:
+    if debug:
+        raise
+    Console(stderr=True, highlight=False, soft_wrap=True).print(f"Error: {message}", style="red")
+    sys.exit(code)
+
+
+if __name__ == "__main__":
+    main()

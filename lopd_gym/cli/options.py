@@ -1,0 +1,46 @@
+"""Options that several commands share, and how they become settings."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+EnvOption = Annotated[str, typer.Option("--env", help="Environment, see: lopd-gym envs list.")]
+DataOption = Annotated[
+    Path | None, typer.Option("--data", help="Folder that holds the benchmark's data.")
+]
+ModelOption = Annotated[
+    str, typer.Option("--model", help="tiny (shipped), a folder, a .gguf file or a hub id.")
+]
+FormatOption = Annotated[
+    str | None, typer.Option("--chat-format", help="How the model writes tool calls.")
+]
+SetOption = Annotated[
+    list[str] | None,
+    typer.Option("--set", help="Change one setting: a.b=value. May be repeated.", metavar="A.B=C"),
+]
+
+
+def env_section(name: str, data: Path | None) -> dict[str, Any]:
+    """Return the settings section of an environment."""
+    section: dict[str, Any] = {"name": name}
+    if data is not None:
+        section["data"] = str(data)
+    return section
+
+
+def set_threads(model: str) -> None:
+    """Let torch use one thread for the tiny policy, unless OMP_NUM_THREADS says otherwise.
+
+    Its tensors are so small that a second thread costs more than it brings, and on a busy machine
+    it costs a hundred times more.
+    """
+    import torch
+
+    from lopd_gym.run.settings import TINY
+
+    if model == TINY and "OMP_NUM_THREADS" not in os.environ:
+        torch.set_num_threads(1)

@@ -1,0 +1,54 @@
+"""Tables of results on the terminal."""
+
+from __future__ import annotations
+
+from rich.console import Console
+from rich.table import Table
+
+from lopd_gym.run.summary import Row, Summary
+from lopd_gym.stats import Interval
+
+
+def print_summary(summary: Summary, console: Console) -> None:
+    """Print the final table of a run, then what it cost and where the student is."""
+    title = f"{summary.env}, split {summary.split} (data {summary.data_hash[:12] or 'unhashed'})"
+    print_rows(list(summary.rows), title, console)
+    for mode, gain in summary.gain.items():
+        verdict = "" if gain.low > 0 or gain.high < 0 else "  (no difference shown)"
+        console.print(f"student - base, {mode}, paired over tasks: {signed(gain)}{verdict}")
+    spent = summary.rollouts
+    console.print(
+        f"rollouts: {spent['total']} ({spent['bank']} for the bank, {spent['training']} training)"
+    )
+    minutes = ", ".join(f"{phase} {m:.1f}" for phase, m in summary.minutes.items())
+    console.print(f"minutes: {sum(summary.minutes.values()):.1f} in all ({minutes})")
+    console.print(f"peak memory: {summary.peak_memory_mib:.0f} MiB")
+    console.print(f"student: {summary.student}")
+
+
+def print_rows(rows: list[Row], title: str, console: Console) -> None:
+    """Print one line for each policy, with 95 % intervals."""
+    modes = list(dict.fromkeys(row.mode for row in rows))
+    table = Table(title=title, title_justify="left")
+    table.add_column("policy")
+    for mode in modes:
+        table.add_column(f"success, {mode}", justify="right")
+        table.add_column(f"mean score, {mode}", justify="right")
+    table.add_column("tasks", justify="right")
+    table.add_column("failed", justify="right")
+    for policy in dict.fromkeys(row.policy for row in rows):
+        own = {row.mode: row for row in rows if row.policy == policy}
+        cells = [c for m in modes for c in (interval(own[m].success), interval(own[m].score))]
+        failed = sum(row.failed for row in own.values())
+        table.add_row(policy, *cells, str(own[modes[0]].tasks), str(failed))
+    console.print(table)
+
+
+def interval(value: Interval) -> str:
+    """Format an interval as ``0.52 [0.46, 0.58]``."""
+    return f"{value.mean:.2f} [{value.low:.2f}, {value.high:.2f}]"
+
+
+def signed(value: Interval) -> str:
+    """Format a difference as ``+0.32 [+0.25, +0.39]``."""
+    return f"{value.mean:+.2f} [{value.low:+.2f}, {value.high:+.2f}]"

@@ -1,0 +1,245 @@
+"""The run: baseline evaluation, bank, warm-up, training, final evaluation, export.
+
+Every phase leaves its result in the run's folder before the next begins, and training leaves a
+checkpoint after every step. A run that was killed at any moment goes on from there, and on a CPU
+ends with the same numbers as an undisturbed one.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+
+from lopd_gym.bank import Bank, experience_from, get_embedder
+from lopd_gym.env import episode_seed
+from lopd_gym.episode import GREEDY, Episode, Sampling, append_episodes
+from lopd_gym.errors import LopdGymError
+from lopd_gym.learner import Learner, LearnerContext
+from lopd_gym.loop import AgentLoop
+from lopd_gym.policy.backbone import Backbone
+from lopd_gym.policy.base import Policy
+from lopd_gym.policy.model_policy import Weights
+from lopd_gym.policy.scripted import ScriptedPolicy, nothing, oracle
+from lopd_gym.run.build import checked_env, env_maker, learner_type, load_backbone, model_policy
+from lopd_gym.run.checkpoint import Checkpoints
+from lopd_gym.run.evaluation import CHUNKS_PER_BATCH, Evaluation, evaluate, evaluation_tasks
+from lopd_gym.run.folder import RunFolder, append_line, read_json, read_lines, write_json
+from lopd_gym.run.progress import Reporter
+from lopd_gym.run.rollouts import check_failures, keep_episodes, play_phase, training_jobs
+from lopd_gym.run.settings import RunSettings
+from lopd_gym.run.summary import Summary
+from lopd_gym.tasks import TRAIN_SPLIT
+
+
+class TrainingRun:
+    """One training run in its folder. `go` does all that is not done yet."""
+
+    def __init__(self, settings: RunSettings, folder: RunFolder, reporter: Reporter) -> None:
+        self.settings = settings
+        self.folder = folder
+        self.reporter = reporter
+        self.env = checked_env(settings.env, settings.evaluation.split)
+        self.train_ids = [t.id for t in self.env.tasks(TRAIN_SPLIT)]
+        self.checkpoints = Checkpoints(folder.path / "checkpoints")
+        self.evaluations: dict[str, Evaluation] = {}
+        self.bank_used = False
+        self._timings_file = folder.path / "timings.json"
+        known = read_json(self._timings_file) if self._timings_file.exists() else {}
+        self.minutes: dict[str, float] = known
+
+    def go(self) -> Summary:
+        """Run every phase that is not done yet and return the final numbers."""
+        with self._timed("load"):
+            self.backbone: Backbone = load_backbone(self.settings)
+        with self._timed("baseline"):
+            self._baseline()
+        learner = self._make_learner()
+        self.bank_used = learner.needs.bank
+        with self._timed("bank"):
+            successes = self._fill_bank(learner)
+        self._train(learner, successes)
+        with self._timed("final evaluation"):
+            self._evaluate_model("student", "student", self.settings.evaluation.tasks)
+        with self._timed("export"):
+            self.backbone.export_student(self.folder.student)
+        summary = Summary.build(self)
+        write_json(self.folder.summary, summary.to_json())
+        return summary
+
+    # -- phases ------------------------------------------------------------------------------
+
+    def _baseline(self) -> None:
+        count = self.settings.evaluation.tasks
+        self._evaluate_scripts(count)
+        self._evaluate_model("base", "base", count)
+
+    def _evaluate_scripts(self, count: int) -> None:
+        ids = evaluation_tasks(self.env, self.settings.evaluation.split, count)
+        self._evaluate("nothing", ScriptedPolicy(nothing), GREEDY, ids)
+        first = self.env.find(ids[0])
+        if self.env.oracle(first) is not None:
+            self._evaluate("oracle", ScriptedPolicy(oracle(self.env)), GREEDY, ids)
+
+    def _make_learner(self) -> Learner:
+        kind, config = learner_type(self.settings.learner)
+        torch.manual_seed(episode_seed(self.settings.seed, "learner"))
+        self.bank = Bank.open(self.folder.bank, get_embedder(self.settings.embedder))
+        context = LearnerContext(self.backbone, self.bank, self.settings.seed, self.folder.path)
+        return kind(config, context)
+
+    def _fill_bank(self, learner: Learner) -> list[Episode]:
+        """Play the base policy on training tasks; its successes become experiences."""
+        count = self.settings.bank_rollouts if learner.needs.bank else 0
+        if count == 0:
+            return []
+        settings = self.settings
+        jobs = training_jobs(self.train_ids, settings.seed, "bank", 0, count)
+        policy = model_policy(self.backbone, "base", settings.sampling, settings)
+        with self._loop(policy) as loop, self.reporter.phase("fill the bank", count) as phase:
+            chunk = CHUNKS_PER_BATCH * settings.limits.concurrency
+            path = self.folder.episodes("bank")
+            episodes = play_phase(
+                loop, jobs, path, chunk, lambda e: phase.advance(), settings.max_failure_rate
+            )
+        remembered = [(e, x) for e in episodes if (x := experience_from(e)) is not None]
+        if not remembered:
+            raise LopdGymError(
+                f"None of the {count} episodes that fill the bank succeeded, so there is no "
+                "experience to learn from: raise bank_rollouts, or start from a stronger model."
+            )
+        self.bank.add([experience for _, experience in remembered])
+        self.reporter.say(f"bank: {len(remembered)} experiences from {count} rollouts")
+        return [episode for episode, _ in remembered]
+
+    def _train(self, learner: Learner, successes: Sequence[Episode]) -> None:
+        done = self._restore(learner)
+        if done is None:
+            with self._timed("warm-up"), self.reporter.phase("warm up", 1) as phase:
+                torch.manual_seed(episode_seed(self.settings.seed, "prepare"))
+                learner.prepare(successes, lambda d, n, m: phase.advance(0, note=f"{d}/{n}"))
+                phase.advance()
+            done = 0
+            self._save(learner, 0)
+        steps = self.settings.steps
+        policy = model_policy(self.backbone, "student", self.settings.sampling, self.settings)
+        with self._loop(policy) as loop, self.reporter.phase("train", steps) as phase:
+            phase.advance(done)
+            for step in range(done + 1, steps + 1):
+                with self._timed("training"):
+                    metrics = self._step(learner, loop, step)
+                    self._save(learner, step)
+                phase.advance(note=f"success {metrics['success']:.2f}")
+                self._curve_point(step)
+
+    def _curve_point(self, step: int) -> None:
+        """Evaluate the student after ``step``, if this step is one of the curve's."""
+        evaluation = self.settings.evaluation
+        if evaluation.every and step % evaluation.every == 0 and 0 < step < self.settings.steps:
+            with self._timed("curve"):
+                self._evaluate_model(curve_name(step), "student", evaluation.curve_tasks)
+
+    def _step(self, learner: Learner, loop: AgentLoop, step: int) -> dict[str, float]:
+        """One training step: roll out with the current student, update, record."""
+        started = time.perf_counter()
+        settings, count = self.settings, self.settings.episodes_per_step
+        first = (step - 1) * count
+        group = learner.needs.episodes_per_task
+        jobs = training_jobs(self.train_ids, settings.seed, "train", first, count, group)
+        episodes = loop.play(jobs)
+        check_failures(episodes, settings.max_failure_rate)
+        rollout_s = time.perf_counter() - started
+        torch.manual_seed(episode_seed(settings.seed, "update", step))
+        update = learner.update([e for e in episodes if not e.failed])
+        metrics = {
+            "step": step,
+            "rollouts": settings.bank_rollouts * self.bank_used + step * count,
+            **rollout_metrics(episodes),
+            **update,
+            "rollout_s": rollout_s,
+            "update_s": time.perf_counter() - started - rollout_s,
+        }
+        append_episodes(self.folder.episodes("train"), episodes)
+        append_line(self.folder.metrics, metrics)
+        return metrics
+
+    # -- checkpoints -------------------------------------------------------------------------
+
+    def _save(self, learner: Learner, step: int) -> None:
+        state = {"student": self.backbone.student_state(), "learner": learner.state_dict()}
+        self.checkpoints.save(step, state)
+
+    def _restore(self, learner: Learner) -> int | None:
+        """Load the newest checkpoint and forget what came after it; returns its step."""
+        steps = self.checkpoints.steps()
+        if not steps:
+            return None
+        step = steps[-1]
+        state = self.checkpoints.load(step)
+        self.backbone.load_student_state(state["student"])
+        self.backbone.mark_updated()
+        learner.load_state_dict(state["learner"])
+        train = self.folder.episodes("train")
+        if train.exists():
+            keep_episodes(train, step * self.settings.episodes_per_step)
+        rows = [row for row in read_lines(self.folder.metrics) if row["step"] <= step]
+        self.folder.metrics.unlink(missing_ok=True)
+        for row in rows:
+            append_line(self.folder.metrics, row)
+        for earlier in range(1, step + 1):
+            self._curve_point(earlier)
+        return step
+
+    # -- evaluation --------------------------------------------------------------------------
+
+    def _evaluate_model(self, name: str, weights: Weights, count: int) -> None:
+        settings = self.settings
+        ids = evaluation_tasks(self.env, settings.evaluation.split, count)
+        modes = [("sampled", settings.sampling)] + [("greedy", GREEDY)] * settings.evaluation.greedy
+        for mode, sampling in modes:
+            policy = model_policy(self.backbone, weights, sampling, settings)
+            self._evaluate(f"{name}-{mode}", policy, sampling, ids)
+
+    def _evaluate(self, name: str, policy: Policy, sampling: Sampling, ids: Sequence[str]) -> None:
+        path = self.folder.episodes(name)
+        evaluation = evaluate(name, policy, sampling, ids, self.settings, path, self.reporter)
+        self.evaluations[name] = evaluation
+
+    # -- helpers -----------------------------------------------------------------------------
+
+    def _loop(self, policy: Policy) -> AgentLoop:
+        make_env = env_maker(self.settings.env, TRAIN_SPLIT)
+        return AgentLoop(make_env, policy, self.settings.sampling, self.settings.limits)
+
+    @contextmanager
+    def _timed(self, phase: str) -> Iterator[None]:
+        """Add the wall time of a block to the phase's minutes, also across resumes."""
+        started = time.perf_counter()
+        yield
+        spent = (time.perf_counter() - started) / 60
+        self.minutes[phase] = self.minutes.get(phase, 0.0) + spent
+        write_json(self._timings_file, self.minutes)
+
+
+def curve_name(step: int) -> str:
+    """Return the name of the evaluation after a training step."""
+    return f"step-{step:06d}"
+
+
+def rollout_metrics(episodes: Sequence[Episode]) -> dict[str, float]:
+    """Averages over the episodes of one step that did not fail."""
+    played = [e for e in episodes if not e.failed]
+    count = max(1, len(played))
+    values: dict[str, Any] = {
+        "score": sum(e.outcome.score or 0.0 for e in played) / count,
+        "success": sum(e.outcome.success for e in played) / count,
+        "turns": sum(e.turns for e in played) / count,
+        "calls": sum(len(e.actions) for e in played) / count,
+        "response_tokens": sum(e.sampled_tokens for e in played) / count,
+        "parse_errors": sum(e.parse_errors for e in played) / count,
+        "failed": len(episodes) - len(played),
+    }
+    return values
