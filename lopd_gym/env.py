@@ -38,9 +38,9 @@ class EpisodeRules(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    max_turns: int = Field(30, ge=1)
-    max_parse_errors: int = Field(3, ge=0)
-    max_observation_chars: int = Field(8_000, ge=64)
+    max_turns: int = Field(default=30, ge=1)
+    max_parse_errors: int = Field(default=3, ge=0)
+    max_observation_chars: int = Field(default=8_000, ge=64)
     on_exception: Literal["observation", "terminate"] = "observation"
     at_limit: Literal["score", "zero"] = "score"
     several_calls: Literal["first", "reject", "all"] = "all"

@@ -90,15 +90,23 @@ class Bank:
         exists = (folder / DATABASE_FILE).exists()
         if not exists and not create:
             raise UsageError(f"There is no bank in '{folder}': expected {DATABASE_FILE} there.")
-        if isinstance(embedder, str) or (embedder is None and not exists):
-            embedder = get_embedder(embedder or DEFAULT_EMBEDDER)
         _make_folder(folder)
-        store = Store(folder, embedder)
+        store = Store(folder)
         try:
-            return cls(folder, store, _matching(store, embedder))
+            if embedder is None or isinstance(embedder, str):
+                embedder = get_embedder(embedder or store.embedder or DEFAULT_EMBEDDER)
+            if not store.embedder:
+                store.begin(embedder.identity, embedder.dim)
+            if (store.embedder, store.dim) != (embedder.identity, embedder.dim):
+                raise UsageError(
+                    f"The bank in '{folder}' was embedded by '{store.embedder}', not by "
+                    f"'{embedder.identity}': open it with that, or export it and import it into a "
+                    "new bank."
+                )
         except BaseException:
             store.close()
             raise
+        return cls(folder, store, embedder)
 
     def close(self) -> None:
         """Save the index, if it has changed, and close the database."""
@@ -204,9 +212,9 @@ class Bank:
         Returns:
             Hits in order of falling similarity, then of id.
         """
-        wanted = _Wanted(query, k, env, split, exclude_task, allow_same_instruction)
+        wanted = _Wanted(storable(query), k, env, split, exclude_task, allow_same_instruction)
         with self._lock:
-            vector = self._embed([query])[0]
+            vector = self._embed([wanted.query])[0]
             index = self._current_index()
             for width in (k + _SPARE, 10 * (k + _SPARE)):
                 hits = self._rank(vector, wanted, index.nearest(vector, width))
@@ -225,9 +233,9 @@ class Bank:
         allow_same_instruction: bool = False,
     ) -> list[Hit]:
         """Do what `search` does by comparing with every experience: the reference for recall."""
-        wanted = _Wanted(query, k, env, split, exclude_task, allow_same_instruction)
+        wanted = _Wanted(storable(query), k, env, split, exclude_task, allow_same_instruction)
         with self._lock:
-            return self._rank(self._embed([query])[0], wanted)
+            return self._rank(self._embed([wanted.query])[0], wanted)
 
     def stats(self) -> BankStats:
         """Count what the bank holds, and bring the index up to date."""
@@ -240,3 +248,73 @@ class Bank:
                 dim=self._store.dim,
                 groups=tuple(GroupStats(*row) for row in self._store.group_counts()),
             )
+
+    # -- inside ------------------------------------------------------------------------------
+
+    def _embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        vectors = self.embedder.embed(texts)
+        expected = (len(texts), self.embedder.dim)
+        lengths = np.linalg.norm(vectors, axis=-1)
+        if vectors.shape != expected or not np.allclose(lengths, 1.0, atol=1e-3):
+            raise LopdGymError(
+                f"The embedder '{self.embedder.identity}' must return unit rows of shape "
+                f"{expected}, and returned {vectors.shape} of lengths {lengths}."
+            )
+        return vectors
+
+    def _current_index(self) -> VectorIndex:
+        """Return the index, loaded or built if need be, with everything that is stored in it."""
+        if self._index is None:
+            loaded = VectorIndex.load(self.folder, self._store.dim, self._store.vector_blocks)
+            self._index = loaded or VectorIndex(self._store.dim)
+            self._saved_seq = loaded.last_seq if loaded else 0
+        newest = self._store.last_seq()
+        for seqs, vectors in self._store.vector_blocks(self._index.last_seq, newest):
+            self._index.add(seqs, vectors)
+        return self._index
+
+    def _rank(
+        self, vector: NDArray[np.float32], wanted: _Wanted, seqs: Sequence[int] | None = None
+    ) -> list[Hit]:
+        """Compare exactly with the experiences of some instructions (None: of all)."""
+        experiences, vectors = self._store.candidates(wanted.columns(), seqs)
+        rows = np.array([i for i, e in enumerate(experiences) if wanted.accepts(e)], np.int64)
+        rough = vectors[rows] @ vector
+        if len(rows) > wanted.k:  # the last bits of a float32 product depend on its batch
+            rows = rows[rough >= np.partition(rough, -wanted.k)[-wanted.k] - 1e-5]
+        similar = (vectors[rows].astype(np.float64) @ vector.astype(np.float64)).round(6)
+        hits = [Hit(experiences[r], float(s)) for r, s in zip(rows, similar, strict=True)]
+        hits.sort(key=lambda hit: (-hit.similarity, hit.experience.id))
+        return hits[: wanted.k]
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """What a search asks for."""
+
+    query: str
+    k: int
+    env: str | None
+    split: str | None
+    exclude_task: str | None
+    allow_same_instruction: bool
+
+    def __post_init__(self) -> None:
+        if self.k < 1:
+            raise UsageError(f"A search needs k of at least 1, not {self.k}.")
+
+    def columns(self) -> dict[str, str]:
+        given = {"env": self.env, "split": self.split}
+        return {column: value for column, value in given.items() if value is not None}
+
+    def accepts(self, experience: Experience) -> bool:
+        if experience.task_id == self.exclude_task:
+            return False
+        return self.allow_same_instruction or experience.instruction != self.query
+
+
+def _make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as err:
+        raise LopdGymError(f"Cannot make the folder '{folder}': {err.strerror}.") from err

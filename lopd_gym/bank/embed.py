@@ -17,7 +17,7 @@ from lopd_gym.errors import LopdGymError, UsageError, unknown_name
 
 Vectors = NDArray[np.float32]
 
-DEFAULT_EMBEDDER = "hashing-1"
+DEFAULT_EMBEDDER = "hashing"
 _SENTENCE_TRANSFORMERS = "sentence-transformers:"
 
 
@@ -47,7 +47,7 @@ def get_embedder(name: str = DEFAULT_EMBEDDER) -> Embedder:
     """Build an embedder by name.
 
     Args:
-        name: ``"hashing-1"`` or ``"sentence-transformers:NAME_OR_FOLDER"``.
+        name: ``"hashing"`` or ``"sentence-transformers:NAME_OR_FOLDER"``.
 
     Raises:
         UsageError: No embedder has this name, or its extra is not installed.
@@ -118,7 +118,8 @@ def unit_rows(rows: NDArray[Any]) -> Vectors:
     rows = np.array(rows, dtype=np.float64)
     lengths = np.linalg.norm(rows, axis=1)
     rows[lengths == 0, 0] = lengths[lengths == 0] = 1.0
-    return (rows / lengths[:, None]).astype(np.float32)
+    unit: Vectors = (rows / lengths[:, None]).astype(np.float32)
+    return unit
 
 
 def _load_sentence_transformer(model: str) -> Any:

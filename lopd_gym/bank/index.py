@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -24,10 +24,14 @@ MANIFEST_FILE = "index.json"
 
 _LINKS = 16
 _BUILD_WIDTH = 200
-_SEARCH_WIDTH = 200
-_EXHAUSTIVE_BELOW = 2_000
-"""Indexes up to this size are searched exhaustively: it costs little, and makes the answers
-independent of the order of history (an index that was saved and grew draws other levels)."""
+_SEARCH_WIDTH = 100
+_EXHAUSTIVE_UP_TO = 2_000
+"""Indexes up to this size are searched exhaustively, ties included: it costs little, and makes the
+answers independent of history (an index that was saved and grows draws other levels)."""
+_TIE = 1e-5
+
+StoredVectors = Callable[[int, int], Iterable[tuple[NDArray[np.int64], NDArray[np.float32]]]]
+"""Given (after, up to), returns the stored sequence numbers in that range and their vectors."""
 
 
 class VectorIndex:
@@ -60,20 +64,22 @@ class VectorIndex:
     def nearest(self, vector: NDArray[np.float32], count: int) -> list[int]:
         """Return the sequence numbers of the nearest vectors, nearest first.
 
-        Fewer than ``min(count, len(self))`` are returned, namely none, when the graph cannot reach
-        that many.
+        A small index also returns those that are as near as the last one. None are returned when
+        the graph cannot reach ``min(count, len(self))`` vectors.
         """
         size = len(self)
         count = min(count, size)
         if count == 0:
             return []
-        width = size if size <= _EXHAUSTIVE_BELOW else max(_SEARCH_WIDTH, count)
-        self._graph.set_ef(width)
+        fetched = size if size <= _EXHAUSTIVE_UP_TO else count
+        self._graph.set_ef(max(_SEARCH_WIDTH, fetched))
         try:
-            labels, _ = self._graph.knn_query(vector[None], k=count, num_threads=1)
+            found = self._graph.knn_query(vector[None], k=fetched, num_threads=1)
         except RuntimeError:  # what hnswlib raises for "found fewer than k"
             return []
-        return [int(label) for label in labels[0]]
+        labels, distances = found[0][0], found[1][0]
+        as_near = int(np.searchsorted(distances, distances[count - 1] + _TIE, side="right"))
+        return [int(label) for label in labels[:as_near]]
 
     def save(self, folder: Path) -> None:
         """Write the index and its manifest; a reader in between sees a mismatch, not a mixture."""
@@ -101,18 +107,15 @@ class VectorIndex:
             graph = hnswlib.Index("ip", dim)
             graph.load_index(str(folder / INDEX_FILE))
             index = cls(dim, graph)
-            index._note(*stored(0, manifest["last_seq"]))
+            for seqs, vectors in stored(0, manifest["last_seq"]):
+                index._note(seqs, vectors)
             return index if index.digest == manifest["vectors_sha256"] else None
         except (OSError, ValueError, KeyError, TypeError, AttributeError, RuntimeError):
             return None
 
     def _note(self, seqs: NDArray[np.int64], vectors: NDArray[np.float32]) -> None:
         self._digest.update(np.ascontiguousarray(vectors, dtype="<f4").tobytes())
-        self.last_seq = int(seqs[-1]) if len(seqs) else self.last_seq
-
-
-StoredVectors = Callable[[int, int], tuple[NDArray[np.int64], NDArray[np.float32]]]
-"""Given (after, up to), returns the stored sequence numbers in that range and their vectors."""
+        self.last_seq = int(seqs[-1])
 
 
 def _empty_graph(dim: int) -> Any:

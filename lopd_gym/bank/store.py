@@ -37,23 +37,38 @@ _FIELDS = 'env, split, task_id, "group", instruction, trace, score, policy_versi
 _JOINED = "experiences JOIN instructions ON instructions.seq = instruction_seq"
 _MAX_PARAMETERS = 30_000  # below SQLite's default limit of 32,766
 
+_BLOCK_ROWS = 4_096
+
 Vectors = NDArray[np.float32]
+VectorBlock = tuple[NDArray[np.int64], Vectors]
 
 
 class Store:
     """One open database. Not safe for use by several threads at once; `Bank` holds the lock."""
 
-    def __init__(self, folder: Path, dim_of_new: int, embedder_of_new: str) -> None:
+    def __init__(self, folder: Path) -> None:
         self.path = folder / DATABASE_FILE
         with self._errors():
             self._db = sqlite3.connect(
                 self.path, timeout=60.0, isolation_level=None, check_same_thread=False
             )
         try:
-            self._prepare(dim_of_new, embedder_of_new)
+            with self._errors():
+                self._db.execute("PRAGMA journal_mode = WAL")
+                self._db.execute("PRAGMA synchronous = FULL")
+            self.embedder, self.dim = self._read_meta()
         except BaseException:
             self._db.close()
             raise
+
+    def begin(self, embedder: str, dim: int) -> None:
+        """Make the tables of a new bank, unless another process was faster."""
+        meta = {"schema": _SCHEMA_VERSION, "embedder": embedder, "dim": str(dim)}
+        with self._transaction():
+            for statement in _SCHEMA.split(";"):
+                self._db.execute(statement)
+            self._db.executemany("INSERT OR IGNORE INTO meta VALUES (?, ?)", meta.items())
+        self.embedder, self.dim = self._read_meta()
 
     def close(self) -> None:
         """Close the database."""
@@ -68,7 +83,7 @@ class Store:
             experiences: What to insert; those whose id is known are skipped.
             vectors: The vector [dim] of every instruction that is not stored yet.
         """
-        before = len(self)
+        added = 0
         with self._transaction():
             for experience in experiences:
                 values = asdict(experience)
@@ -77,17 +92,21 @@ class Store:
                         "INSERT OR IGNORE INTO instructions (instruction, vector) VALUES (?, ?)",
                         (experience.instruction, vector.astype("<f4").tobytes()),
                     )
-                self._db.execute(
+                added += self._db.execute(
                     "INSERT OR IGNORE INTO experiences (id, instruction_seq, env, split, task_id,"
                     ' "group", trace, score, policy_version)'
                     " SELECT :id, seq, :env, :split, :task_id, :group, :trace, :score,"
                     " :policy_version FROM instructions WHERE instruction = :instruction",
                     values | {"id": experience.id},
-                )
-            return len(self) - before
+                ).rowcount
+        return added
 
     def __len__(self) -> int:
         return int(self._rows("SELECT count(*) FROM experiences")[0][0])
+
+    def count_instructions(self) -> int:
+        """Return the number of distinct instructions."""
+        return int(self._rows("SELECT count(*) FROM instructions")[0][0])
 
     def last_seq(self) -> int:
         """Return the sequence number of the newest instruction, 0 if there is none."""
@@ -98,13 +117,13 @@ class Store:
         found = self._rows("SELECT 1 FROM instructions WHERE instruction = ?", [instruction])
         return bool(found)
 
-    def vectors(self, after: int, up_to: int) -> tuple[NDArray[np.int64], Vectors]:
-        """Return sequence numbers [n] and vectors [n, dim] of the instructions in a range."""
-        rows = self._rows(
-            "SELECT seq, vector FROM instructions WHERE seq > ? AND seq <= ? ORDER BY seq",
-            [after, up_to],
-        )
-        return np.array([row[0] for row in rows], np.int64), self._matrix([row[1] for row in rows])
+    def vector_blocks(self, after: int, up_to: int) -> Iterator[VectorBlock]:
+        """Yield sequence numbers [n] and vectors [n, dim] of the instructions in a range."""
+        query = "SELECT seq, vector FROM instructions WHERE seq > ? AND seq <= ? ORDER BY seq"
+        while rows := self._rows(f"{query} LIMIT {_BLOCK_ROWS}", [after, up_to]):
+            seqs, blobs = zip(*rows, strict=True)
+            yield np.array(seqs, np.int64), self._matrix(blobs)
+            after = seqs[-1]
 
     def candidates(
         self, filters: Mapping[str, str], seqs: Sequence[int] | None = None
@@ -141,23 +160,17 @@ class Store:
 
     # -- inside ------------------------------------------------------------------------------
 
-    def _prepare(self, dim: int, embedder: str) -> None:
-        with self._errors():
-            self._db.execute("PRAGMA journal_mode = WAL")
-            self._db.execute("PRAGMA synchronous = FULL")
+    def _read_meta(self) -> tuple[str, int]:
+        """Return embedder and dimension, ("", 0) for a database that was not begun yet."""
         if not self._rows("SELECT 1 FROM sqlite_master WHERE name = 'meta'"):
-            new = {"schema": _SCHEMA_VERSION, "embedder": embedder, "dim": str(dim)}
-            with self._transaction():
-                for statement in _SCHEMA.split(";"):
-                    self._db.execute(statement)
-                self._db.executemany("INSERT OR IGNORE INTO meta VALUES (?, ?)", new.items())
+            return "", 0
         meta = dict(self._rows("SELECT key, value FROM meta"))
         if meta.get("schema") != _SCHEMA_VERSION or not meta.get("dim", "").isdigit():
             raise DataError(
                 f"{self.path} is not a bank of format {_SCHEMA_VERSION} (found "
                 f"{meta.get('schema')}): export it with the version of lopd-gym that wrote it."
             )
-        self.embedder, self.dim = meta["embedder"], int(meta["dim"])
+        return meta["embedder"], int(meta["dim"])
 
     def _matrix(self, blobs: Sequence[bytes]) -> Vectors:
         if any(len(blob) != 4 * self.dim for blob in blobs):

@@ -35,10 +35,10 @@ def item_text(instruction: str, trace: str) -> str:
 def reduce_result(observation: str) -> str:
     """Shorten an observation to ids, status and error message, at most 120 characters."""
     value = _literal(observation)
-    if not isinstance(value, Mapping):
-        return _clip(" ".join(observation.split()), MAX_RESULT_CHARS)
-    found = [f"{k}={v}" for k, v in _scalars(value) if k in _TELLING or _is_id(k)]
-    return _clip(",".join(found) or "ok", MAX_RESULT_CHARS)
+    if isinstance(value, Mapping):
+        found = [f"{k}={v}" for k, v in _scalars(value) if k in _TELLING or _is_id(k)]
+        observation = ",".join(found) or "ok"
+    return _clip(" ".join(observation.split()), MAX_RESULT_CHARS)
 
 
 def _arguments(arguments: Mapping[str, Any]) -> str:

@@ -119,6 +119,19 @@ def turn(role: str, content: str) -> str:
     return f"{_START}{role}\n{content}{_END}"
 
 
+def tagged(text: str, opening: str, closing: str) -> tuple[str, list[str]]:
+    """Split a reply into what is outside of a pair of tags, and each piece inside of them.
+
+    The last closing tag may be missing. Raises `Malformed` for one that was never opened.
+    """
+    outside, *blocks = text.split(opening)
+    pieces = [block.partition(closing) for block in blocks]
+    outside += "".join(after for _, _, after in pieces)
+    if closing in outside:
+        raise Malformed(f"{closing} without {opening}")
+    return outside, [inside for inside, _, _ in pieces]
+
+
 def neutral(content: str) -> str:
     """Return text in which no control string of a chat format is left.
 

@@ -10,7 +10,7 @@ import json
 from collections.abc import Sequence
 
 from lopd_gym.chat.calls import calls_from_python
-from lopd_gym.chat.chatml import ChatML, Malformed, Thinking, json_text, neutral, turn
+from lopd_gym.chat.chatml import ChatML, Malformed, Thinking, json_text, neutral, tagged, turn
 from lopd_gym.messages import Message, ToolCall, ToolSpec
 
 _OPEN, _CLOSE = "<function_calls>", "</function_calls>"
@@ -45,18 +45,11 @@ class Olmo3Format(ChatML):
         ]
 
     def _read_calls(self, text: str) -> tuple[str, tuple[ToolCall, ...]]:
-        said, *blocks = text.split(_OPEN)
-        calls: list[ToolCall] = []
-        for block in blocks:
-            inside, _, after = block.partition(_CLOSE)
-            try:
-                calls.extend(calls_from_python(inside))
-            except ValueError as err:
-                raise Malformed(f"function calls: {err}") from err
-            said += after
-        if _CLOSE in said:
-            raise Malformed(f"{_CLOSE} without {_OPEN}")
-        return said, tuple(calls)
+        said, blocks = tagged(text, _OPEN, _CLOSE)
+        try:
+            return said, tuple(call for block in blocks for call in calls_from_python(block))
+        except ValueError as err:
+            raise Malformed(f"function calls: {err}") from err
 
     def _write_calls(self, calls: Sequence[ToolCall]) -> str:
         return f"{_OPEN}{chr(10).join(_write_call(call) for call in calls)}{_CLOSE}"

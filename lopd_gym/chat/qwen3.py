@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from itertools import groupby
 
 from lopd_gym.chat.calls import call_from_json
-from lopd_gym.chat.chatml import ChatML, Malformed, Thinking, json_text, neutral, turn
+from lopd_gym.chat.chatml import ChatML, Malformed, Thinking, json_text, neutral, tagged, turn
 from lopd_gym.messages import Message, ToolCall, ToolSpec
 
 _OPEN, _CLOSE = "<tool_call>", "</tool_call>"
@@ -54,15 +54,8 @@ class Qwen3Format(ChatML):
         return turns
 
     def _read_calls(self, text: str) -> tuple[str, tuple[ToolCall, ...]]:
-        said, *blocks = text.split(_OPEN)
-        calls = []
-        for number, block in enumerate(blocks, start=1):
-            inside, _, after = block.partition(_CLOSE)
-            calls.append(_read_call(inside.strip(), number))
-            said += after
-        if _CLOSE in said:
-            raise Malformed(f"{_CLOSE} without {_OPEN}")
-        return said, tuple(calls)
+        said, blocks = tagged(text, _OPEN, _CLOSE)
+        return said, tuple(_read_call(block, n) for n, block in enumerate(blocks, start=1))
 
     def _write_calls(self, calls: Sequence[ToolCall]) -> str:
         plain = ({"name": c.name, "arguments": dict(c.arguments)} for c in calls)
@@ -71,6 +64,6 @@ class Qwen3Format(ChatML):
 
 def _read_call(text: str, number: int) -> ToolCall:
     try:
-        return call_from_json(text)
+        return call_from_json(text.strip())
     except ValueError as err:
         raise Malformed(f"tool call {number}: {err}") from err

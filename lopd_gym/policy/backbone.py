@@ -20,7 +20,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from lopd_gym.chat import FORMAT_FILE, ChatFormat, format_for
 from lopd_gym.errors import DataError, UsageError
-from lopd_gym.policy.loading import find_source, load_model, load_tokenizer
+from lopd_gym.policy.loading import find_source, load_model, load_tokenizer, quiet
 from lopd_gym.policy.lora import add_lora, merged_weights
 
 if TYPE_CHECKING:
@@ -42,8 +42,8 @@ class StudentConfig(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     kind: Literal["lora", "full"] = "lora"
-    rank: int = Field(64, ge=1)
-    alpha: float = Field(128.0, gt=0)
+    rank: int = Field(default=64, ge=1)
+    alpha: float = Field(default=128.0, gt=0)
 
 
 class Backbone:
@@ -111,12 +111,12 @@ class Backbone:
     @property
     def device(self) -> torch.device:
         """Where the weights are."""
-        return self.base.device  # type: ignore[return-value]
+        return self.base.device
 
     @property
     def hidden_size(self) -> int:
         """Size of an embedding."""
-        return int(self.base.get_input_embeddings().weight.shape[1])  # type: ignore[union-attr, index]
+        return int(self.base.get_input_embeddings().weight.shape[1])  # type: ignore[index]
 
     @property
     def end_of_turn_id(self) -> int:
@@ -215,7 +215,8 @@ class Backbone:
         model.generation_config = copy.deepcopy(self.base.generation_config)
         if model.generation_config is not None:
             model.generation_config.eos_token_id = sorted(self.stop_ids)
-        model.save_pretrained(folder, state_dict=state)
+        with quiet():
+            model.save_pretrained(folder, state_dict=state)
         self.tokenizer.save_pretrained(folder)
         named = json.dumps({"chat_format": self.chat.name}, indent=2)
         (folder / FORMAT_FILE).write_text(named + "\n", encoding="utf-8")
@@ -223,7 +224,8 @@ class Backbone:
     def _make_student(self, seed: int) -> tuple[PreTrainedModel, dict[str, nn.Parameter]]:
         config = self.student_config
         if config.kind == "full":
-            student = copy.deepcopy(self.base).float().requires_grad_(True)
+            student = copy.deepcopy(self.base)
+            student.to(dtype=torch.float32).requires_grad_(True)  # type: ignore[call-arg]
         else:
             student = self.view()
             add_lora(student, rank=config.rank, alpha=config.alpha, seed=seed)

@@ -45,7 +45,10 @@ def empty_recording() -> Recording:
 class Policy(Protocol):
     """Plays many conversations at once. Every conversation has a ``key`` given by the loop."""
 
-    version: int
+    @property
+    def version(self) -> int:
+        """How often the weights that play were updated."""
+        ...
 
     def begin(self, key: int, task: Task, tools: tuple[ToolSpec, ...], seed: int) -> None:
         """Open a conversation; its first turn starts with the next `advance`."""

@@ -18,16 +18,14 @@ class Chunk:
     What is written for padding lies behind a row's last token, where later tokens overwrite it.
     """
 
-    rows: Tensor
-    """[B] the conversations' rows in the cache, ascending."""
-    starts: Tensor
-    """[B] how many tokens each row has in its cache already."""
-    lengths: Tensor
-    """[B] how many of the n new tokens are real."""
+    rows: list[int]
+    """The conversations' B rows in the cache, ascending."""
+    starts: list[int]
+    """How many tokens each row has in its cache already."""
+    lengths: list[int]
+    """How many of the n new tokens are real."""
     embeddings: Tensor
     """[B, n, hidden size]"""
-    end: int
-    """How far the cache must reach: the largest start, plus n."""
 
 
 class Decoder(Protocol):

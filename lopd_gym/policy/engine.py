@@ -20,13 +20,14 @@ from lopd_gym.errors import UsageError
 from lopd_gym.policy.backbone import Backbone, Weights
 from lopd_gym.policy.base import Completion, Prompt
 from lopd_gym.policy.decoder import Chunk, Decoder, make_decoder
-
 from lopd_gym.policy.sampler import draw
 
 PREFILL_COLUMNS = 512
 """New tokens of one conversation in one prefill pass; longer prompts take several passes."""
 PREFILL_TOKENS = 4096
 """New tokens of all conversations in one prefill pass, padding included."""
+PREFILL_PADDING = 256
+"""Padding that is cheaper than a second pass; beyond it, at most half of a pass is padding."""
 
 
 @dataclass(slots=True)
@@ -131,17 +132,19 @@ class MultiTurnEngine:
 
     def _prefill(self, slots: list[int]) -> None:
         """Bring every slot to where only its last token is missing from the cache."""
-        while behind := [s for s in slots if self._missing(s) > 1]:
+        while behind := [slot for slot in slots if self._missing(slot) > 1]:
             # Similar lengths share a pass, so that little of it is padding.
-            behind.sort(key=lambda s: (self._missing(s), s))
-            columns = min(self._missing(behind[0]) - 1, PREFILL_COLUMNS)
-            group = [behind[0]]
-            for slot in behind[1:]:
-                wider = min(self._missing(slot) - 1, PREFILL_COLUMNS)
-                if wider > 2 * columns or wider * (len(group) + 1) > PREFILL_TOKENS:
+            behind.sort(key=lambda slot: (self._missing(slot), slot))
+            group: list[int] = []
+            real = width = 0
+            for slot in behind:
+                columns = min(self._missing(slot) - 1, PREFILL_COLUMNS)
+                total = columns * (len(group) + 1)
+                padding = total - real - columns
+                if group and (total > PREFILL_TOKENS or padding > max(real, PREFILL_PADDING)):
                     break
                 group.append(slot)
-            width = min(self._missing(group[-1]) - 1, PREFILL_COLUMNS)
+                real, width = real + columns, columns
             group.sort()
             self._decoder.prefill(self._chunk(group, width))
             for slot in group:
@@ -163,13 +166,7 @@ class MultiTurnEngine:
             lengths.append(length)
             ids.append(conversation.ids[start : start + length] + [0] * (width - length))
         embeddings = self._decoder.embed(torch.tensor(ids, device=device))
-        return Chunk(
-            rows=torch.tensor(slots, device=device),
-            starts=torch.tensor(starts, device=device),
-            lengths=torch.tensor(lengths, device=device),
-            embeddings=self._with_latents(embeddings, slots, starts),
-            end=max(starts) + width,
-        )
+        return Chunk(slots, starts, lengths, self._with_latents(embeddings, slots, starts))
 
     def _with_latents(self, embeddings: Tensor, slots: list[int], starts: list[int]) -> Tensor:
         """Put each prompt's latents in place of the embeddings of its dummy ids."""

@@ -110,26 +110,32 @@ class LeanDecoder:
     def _forward(self, chunk: Chunk) -> Tensor:
         x = chunk.embeddings  # [B, n, hidden]
         batch, width, _ = x.shape
-        self._reserve(int(chunk.rows[-1]) + 1, chunk.end)
-        positions = chunk.starts[:, None] + torch.arange(width, device=x.device)  # [B, n]
+        end = max(chunk.starts) + width
+        self._reserve(chunk.rows[-1] + 1, end)
+        row_index = torch.tensor(chunk.rows, device=x.device)[:, None]
+        starts = torch.tensor(chunk.starts, device=x.device)[:, None]
+        positions = starts + torch.arange(width, device=x.device)  # [B, n]
         cos, sin = self._cos[positions][:, :, None], self._sin[positions][:, :, None]
-        columns = torch.arange(chunk.end, device=x.device)
+        columns = torch.arange(end, device=x.device)
         visible = columns <= positions[:, :, None]  # [B, n, T]
         groups = self._heads // self._kv_heads
         # The query heads that share a key head are folded into the query length.
         mask = torch.zeros_like(visible, dtype=x.dtype).masked_fill_(~visible, -torch.inf)
         mask = mask[:, None] if width == 1 else mask[:, None].repeat(1, 1, groups, 1)
-        rows = _as_slice(chunk.rows)
+        first, last = chunk.rows[0], chunk.rows[-1]
+        # Neighbouring rows are read in place; others have to be copied together.
+        together = last - first + 1 == batch
+        rows: slice | Tensor = slice(first, last + 1) if together else row_index[:, 0]
         for index, layer in enumerate(self._layers):
             qk, value = self._project(layer, x, cos, sin)
             query = qk[:, :, : self._heads].view(batch, width, self._kv_heads, groups, -1)
             query = query.permute(0, 2, 3, 1, 4).reshape(batch, self._kv_heads, groups * width, -1)
             keys, values = self._keys[index], self._values[index]
-            where = (chunk.rows[:, None], slice(None), positions)
+            where = (row_index, slice(None), positions)
             keys[where] = qk[:, :, self._heads :]
             values[where] = value
             attended = F.scaled_dot_product_attention(
-                query, keys[rows, :, : chunk.end], values[rows, :, : chunk.end], attn_mask=mask
+                query, keys[rows, :, :end], values[rows, :, :end], attn_mask=mask
             )
             attended = attended.view(batch, self._kv_heads, groups, width, -1)
             attended = attended.permute(0, 3, 1, 2, 4).reshape(batch, width, -1)
@@ -137,14 +143,12 @@ class LeanDecoder:
             x = x + self._feed_forward(layer, x)
         return x
 
-    def _project(
-        self, layer: _Layer, x: Tensor, cos: Tensor, sin: Tensor
-    ) -> tuple[Tensor, Tensor]:
+    def _project(self, layer: _Layer, x: Tensor, cos: Tensor, sin: Tensor) -> tuple[Tensor, Tensor]:
         """Return rotated queries and keys, and values: [B, n, heads, head size] each."""
         hidden = F.rms_norm(x, x.shape[-1:], layer.norm_1, self._eps)
         qkv = F.linear(hidden, layer.qkv, layer.qkv_bias)
         qkv = qkv.view(*x.shape[:2], self._heads + 2 * self._kv_heads, self._head_size)
-        qk, value = qkv.split([self._heads + self._kv_heads, self._kv_heads], dim=2)
+        qk, value = torch.split(qkv, [self._heads + self._kv_heads, self._kv_heads], dim=2)
         if layer.head_norm is not None:
             qk = F.rms_norm(qk, (self._head_size,), None, self._eps) * layer.head_norm
         rotated = torch.roll(qk, self._head_size // 2, dims=-1)
@@ -212,9 +216,3 @@ def _fuse(weights: dict[str, Tensor], decoder: LeanDecoder) -> _Layer:
         norm_1=weights["input_layernorm.weight"],
         norm_2=weights["post_attention_layernorm.weight"],
     )
-
-
-def _as_slice(rows: Tensor) -> slice | Tensor:
-    """Return neighbouring rows as a slice, which reads the cache in place instead of copying."""
-    first, last = int(rows[0]), int(rows[-1])
-    return slice(first, last + 1) if last - first + 1 == len(rows) else rows

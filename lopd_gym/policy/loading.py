@@ -14,14 +14,16 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from huggingface_hub import get_hf_file_metadata, hf_hub_url, try_to_load_from_cache
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
+from transformers.utils import logging
 
 from lopd_gym.errors import DataError, UsageError
 
 TINY_FOLDER = Path(__file__).parent / "tiny"
 """The model that ships with the package."""
 
-_HUB_ID = re.compile(r"[\w.\-]+/[\w.\-]+|[\w.\-]+")
+_HUB_ID = re.compile(r"\w[\w.\-]*(/\w[\w.\-]*)?")
 _TOKENIZER_FILES = ("tokenizer.json", "tokenizer.model", "vocab.json", "spiece.model")
 
 
@@ -32,11 +34,18 @@ class Source:
     name: str
     gguf_file: str | None = None
     folder: Path | None = None
+    offline: bool = False
+
+    @property
+    def local(self) -> bool:
+        """Whether it is a folder or a file."""
+        return self.folder is not None or self.gguf_file is not None
 
     @property
     def options(self) -> dict[str, Any]:
         """Keyword arguments for ``from_pretrained``."""
-        return {} if self.gguf_file is None else {"gguf_file": self.gguf_file}
+        gguf = {} if self.gguf_file is None else {"gguf_file": self.gguf_file}
+        return gguf | ({"local_files_only": True} if self.offline else {})
 
 
 def find_source(source: str) -> Source:
@@ -56,29 +65,30 @@ def find_source(source: str) -> Source:
         raise DataError("The tiny policy is missing from this installation: name a --model.")
     if path.exists() or not _HUB_ID.fullmatch(source):
         raise DataError(f"No model at '{source}': expected 'tiny', a folder, a .gguf or a hub id.")
-    return Source(source)
+    return _hub_source(source)
 
 
 def load_model(source: Source, device: torch.device) -> PreTrainedModel:
     """Load the model, frozen and in evaluation mode.
 
-    It is float32 on a CPU; on a GPU, bfloat16 unless the checkpoint itself is float32.
+    It is float32, save that on a GPU a checkpoint of 16 bits is bfloat16.
     """
-    with _one_sentence(source):
-        config = AutoConfig.from_pretrained(source.name, **source.options)
-        stored = getattr(config, "dtype", None)
-        half = device.type != "cpu" and stored in (torch.bfloat16, torch.float16)
-        dtype = torch.bfloat16 if half else torch.float32
-        model: PreTrainedModel = AutoModelForCausalLM.from_pretrained(
-            source.name, dtype=dtype, **source.options
-        )
+    with _one_sentence(source), quiet(source.local):
+        dtype = torch.float32
+        if device.type != "cpu" and source.gguf_file is None:
+            stored = AutoConfig.from_pretrained(source.name, **source.options).dtype
+            dtype = torch.bfloat16 if stored in (torch.bfloat16, torch.float16) else dtype
+        model = AutoModelForCausalLM.from_pretrained(source.name, dtype=dtype, **source.options)
+    if source.gguf_file is not None:
+        _forget_quantization(model)
     model.requires_grad_(False)
-    return model.to(device).eval()  # type: ignore[no-any-return, arg-type]
+    placed: PreTrainedModel = model.to(device).eval()  # type: ignore[arg-type]
+    return placed
 
 
 def load_tokenizer(source: Source) -> Any:
     """Load the tokenizer."""
-    with _one_sentence(source):
+    with _one_sentence(source), quiet(source.local):
         return AutoTokenizer.from_pretrained(source.name, **source.options)
 
 
@@ -88,6 +98,24 @@ def _gguf_source(path: Path) -> Source:
     if importlib.util.find_spec("gguf") is None:
         raise UsageError("Reading a GGUF file needs the extra: pip install 'lopd-gym[gguf]'.")
     return Source(str(path.parent), gguf_file=path.name)
+
+
+def _hub_source(name: str) -> Source:
+    """Look the model up once: transformers itself would try for minutes where there is no network.
+
+    A model that is in the local cache is used without a network.
+    """
+    try:
+        get_hf_file_metadata(hf_hub_url(name, "config.json"), timeout=10)
+    except Exception as err:
+        if isinstance(try_to_load_from_cache(name, "config.json"), str):
+            return Source(name, offline=True)
+        reason = type(err).__name__
+        raise DataError(
+            f"Cannot find '{name}' on the hub ({reason}) nor in the local cache: check the id and "
+            "the network, or name a local folder."
+        ) from err
+    return Source(name)
 
 
 def _check_folder(path: Path) -> None:
@@ -108,9 +136,26 @@ def _one_sentence(source: Source) -> Iterator[None]:
     except Exception as err:
         lines = str(err).strip().splitlines()
         reason = lines[0].rstrip(".:") if lines else type(err).__name__
-        if source.folder is not None or source.gguf_file is not None:
-            raise DataError(f"Cannot load the model in '{source.name}': {reason}.") from err
-        raise DataError(
-            f"Cannot load '{source.name}' from the hub ({reason}): check the id and the network, "
-            "or name a local folder."
-        ) from err
+        raise DataError(f"Cannot load the model '{source.name}': {reason}.") from err
+
+
+@contextmanager
+def quiet(local: bool = True) -> Iterator[None]:
+    """Show progress for downloads only; what is local loads without bars and notices."""
+    notices: Any = logging
+    verbosity = notices.get_verbosity()
+    if local:
+        notices.disable_progress_bar()
+        notices.set_verbosity_error()
+    try:
+        yield
+    finally:
+        notices.set_verbosity(verbosity)
+        notices.enable_progress_bar()
+
+
+def _forget_quantization(model: Any) -> None:
+    """Treat a model read from a GGUF file as what it is: plain weights that can be saved."""
+    model.hf_quantizer = None
+    model.is_quantized = False
+    del model.config.quantization_config

@@ -6,7 +6,7 @@ the shared weights untouched.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from peft import LoraConfig, inject_adapter_in_model
@@ -29,7 +29,7 @@ def add_lora(model: PreTrainedModel, *, rank: int, alpha: float, seed: int) -> l
     targets = [name for name in PROJECTIONS if name in names]
     config = LoraConfig(
         r=rank,
-        lora_alpha=alpha,
+        lora_alpha=alpha,  # type: ignore[arg-type]
         lora_dropout=0.0,
         bias="none",
         target_modules=targets or "all-linear",
@@ -51,7 +51,10 @@ def merged_weights(model: nn.Module) -> dict[str, torch.Tensor]:
     merged = {}
     for name, layer in model.named_modules():
         if isinstance(layer, LoraLayer):
-            weight = layer.get_base_layer().weight
-            delta = sum(layer.get_delta_weight(adapter) for adapter in layer.active_adapters)
-            merged[f"{name}.weight"] = (weight.float() + delta).to(weight.dtype)
+            adapted: Any = layer
+            weight: torch.Tensor = adapted.get_base_layer().weight
+            total = weight.float()
+            for adapter in adapted.active_adapters:
+                total = total + adapted.get_delta_weight(adapter)
+            merged[f"{name}.weight"] = total.to(weight.dtype)
     return merged

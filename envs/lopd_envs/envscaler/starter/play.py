@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from lopd_envs.envscaler.starter.domains import DOMAINS
-from lopd_envs.envscaler.starter.generate import Goal, parameters_of
+from lopd_envs.envscaler.starter.generate import Goal
 from lopd_envs.envscaler.starter.rules import Options
 from lopd_envs.envscaler.starter.world import World
 from lopd_gym.messages import AssistantMessage, ToolCall
@@ -41,13 +41,13 @@ def _calls(domain: str, goal: Goal, rules: Options) -> list[ToolCall]:
     habits = world.habits_of(rules)
     before = [step for habit in habits for step in habit.before]
     after = [step for habit in habits for step in habit.after]
-    tools = [*goal.tools[:-1], *before, goal.tools[-1], *after]
-    values: dict[str, Any] = {"id": goal.id, **dict(h.argument for h in habits if h.argument)}
-    values |= {kind.number: goal.number for kind in world.goals if kind.name == goal.kind}
+    lookup = [world.lookup] if goal.by_name else []
+    values: dict[str, Any] = {"id": goal.id, **goal.values}
     values |= {field: goal.expected[field] for field in (world.person, world.thing)}
+    values |= dict(habit.argument for habit in habits if habit.argument)
     return [
-        ToolCall(name, {p: values[p] for p in parameters_of(world, name)})
-        for name in ([world.lookup] if goal.by_name else []) + tools
+        ToolCall(tool, {name: values[name] for name in world.parameters(tool)})
+        for tool in [*lookup, *goal.tools[:-1], *before, goal.tools[-1], *after]
     ]
 
 

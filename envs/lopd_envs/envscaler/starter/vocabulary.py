@@ -8,7 +8,7 @@ from lopd_envs.envscaler.starter.domains import DOMAINS
 from lopd_envs.envscaler.starter.play import FINAL_TEXT
 from lopd_envs.envscaler.starter.words import NAMES
 from lopd_envs.envscaler.starter.world import World
-from lopd_gym.tools import MethodTools, compact_json
+from lopd_gym.tools import compact_json
 
 _WORD = re.compile(r"[A-Za-z][A-Za-z_]*")
 _ANSWERS = (
@@ -34,7 +34,7 @@ def _texts(world: type[World]) -> list[str]:
         texts += [*kind.texts, *kind.cases]
         texts += [compact_json(case.result) for case in kind.cases.values()]
     texts += [habit.words for rule in world.house_rules for habit in rule]
-    for spec in MethodTools(world({"records": {}}, (0, 0))).specs():
+    for spec in world.specs():
         texts += [spec.name, spec.description, *spec.parameters["properties"]]
         texts += [compact_json(p.get("enum", [])) for p in spec.parameters["properties"].values()]
     return texts

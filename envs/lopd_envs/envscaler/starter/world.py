@@ -14,7 +14,8 @@ from functools import cache
 from typing import Any, ClassVar
 
 from lopd_envs.envscaler.starter.rules import Habit, HouseRule, LogEntry, Options
-from lopd_gym.tools import compact_json
+from lopd_gym.messages import ToolSpec
+from lopd_gym.tools import MethodTools, compact_json
 
 Record = dict[str, Any]
 Answer = dict[str, Any]
@@ -41,7 +42,7 @@ class GoalKind:
         name: What it is called in check names.
         texts: Paraphrases, with ``{what}`` for the record and ``{number}`` for the number.
         cases: The case for each status of the record; more than one makes it a decision.
-        number: The parameter (and field) that takes the goal's number, or "".
+        number: The parameter, and field of the record, that takes the goal's number; "" for none.
         numbers: The lowest and the highest number.
     """
 
@@ -99,6 +100,18 @@ class World:
         """Return the habits that hold under the given options."""
         first, second = cls.house_rules
         return first[rules[0]], second[rules[1]]
+
+    @classmethod
+    @cache
+    def specs(cls) -> tuple[ToolSpec, ...]:
+        """Return the domain's tools, in the order in which they are shown."""
+        return MethodTools(cls({"records": {}}, cls.true_rules)).specs()
+
+    @classmethod
+    @cache
+    def parameters(cls, tool: str) -> tuple[str, ...]:
+        """Return the names of a tool's parameters, in order."""
+        return next(tuple(s.parameters["properties"]) for s in cls.specs() if s.name == tool)
 
     @classmethod
     @cache

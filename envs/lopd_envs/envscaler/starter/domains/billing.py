@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from lopd_envs.envscaler.starter.rules import extra_after, extra_before
+from lopd_envs.envscaler.starter.words import words
 from lopd_envs.envscaler.starter.world import Answer, Case, GoalKind, World
 from lopd_gym.tools import tool
 
@@ -21,10 +22,10 @@ class Billing(World):
     lookup = "find_bill"
     person = "client"
     thing = "service"
-    things = tuple(
+    things = words(
         """Backup Catering Cleaning Coaching Courier Delivery Drafting Editing Filming Hosting
         Leasing Mowing Moving Packing Painting Plumbing Printing Roofing Sewing Storage Tuning
-        Tutoring Washing Wiring""".split()
+        Tutoring Washing Wiring"""
     )
     fields: ClassVar = {"percent": 0, "months": 0}
     goals = (
@@ -43,7 +44,11 @@ class Billing(World):
         GoalKind("void", ("Void {what}.", "Please void {what}."), {"due": VOID}),
         GoalKind(
             "void or repay",
-            ("Void {what}, or repay it if paid.", "If paid repay {what}, else void it."),
+            (
+                "Void {what}, or repay it if paid.",
+                "Please void {what}, or repay it if paid.",
+                "If paid repay {what}, else void it.",
+            ),
             {"due": VOID, "paid": Case(("repay_bill",), {"status": "repaid"})},
         ),
     )

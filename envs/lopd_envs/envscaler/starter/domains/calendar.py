@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import ClassVar, Literal
 
 from lopd_envs.envscaler.starter.rules import constant, order
+from lopd_envs.envscaler.starter.words import words
 from lopd_envs.envscaler.starter.world import Answer, Case, GoalKind, World
 from lopd_gym.tools import tool
 
@@ -21,10 +22,9 @@ class Calendar(World):
     lookup = "find_meeting"
     person = "host"
     thing = "topic"
-    things = tuple(
+    things = words(
         """Budget Design Hiring Launch Pricing Roadmap Safety Sales Strategy Survey Training Travel
-        Brand Claims Exports Garden Logo Music Network Parking Privacy Research Taxes
-        Website""".split()
+        Brand Claims Exports Garden Logo Music Network Parking Privacy Research Taxes Website"""
     )
     fields: ClassVar = {"hour": 0, "minutes": 0}
     goals = (
@@ -51,6 +51,7 @@ class Calendar(World):
             "free and move",
             (
                 "Move {what} to hour {number}; free it if frozen.",
+                "Please move {what} to hour {number}; free it if frozen.",
                 "If frozen free {what}, then move it to hour {number}.",
             ),
             {

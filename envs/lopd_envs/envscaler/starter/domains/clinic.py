@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import ClassVar, Literal
 
 from lopd_envs.envscaler.starter.rules import constant, extra_after
+from lopd_envs.envscaler.starter.words import words
 from lopd_envs.envscaler.starter.world import Answer, Case, GoalKind, World
 from lopd_gym.tools import tool
 
@@ -22,9 +23,9 @@ class Clinic(World):
     lookup = "find_visit"
     person = "patient"
     thing = "part"
-    things = tuple(
-        """Ankle Arm Back Chest Ear Elbow Eye Finger Foot Hand Heart Heel Hip Jaw Knee Leg Neck Nose
-        Shin Shoulder Skin Throat Thumb Wrist""".split()
+    things = words(
+        """Ankle Arm Back Chest Ear Elbow Eye Finger Foot Hand Heart Heel Hip Jaw Knee Leg Neck
+        Nose Shin Shoulder Skin Throat Thumb Wrist"""
     )
     fields: ClassVar = {"hour": 0}
     goals = (
@@ -43,7 +44,11 @@ class Clinic(World):
         ),
         GoalKind(
             "cancel or charge",
-            ("Cancel {what}, or charge it if missed.", "If missed charge {what}, else cancel it."),
+            (
+                "Cancel {what}, or charge it if missed.",
+                "Please cancel {what}, or charge it if missed.",
+                "If missed charge {what}, else cancel it.",
+            ),
             {"booked": CANCEL, "missed": Case(("charge_visit",), {"status": "charged"})},
         ),
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import ClassVar, Literal
 
 from lopd_envs.envscaler.starter.rules import constant, order
+from lopd_envs.envscaler.starter.words import words
 from lopd_envs.envscaler.starter.world import Answer, Case, GoalKind, World
 from lopd_gym.tools import tool
 
@@ -22,9 +23,9 @@ class Garage(World):
     lookup = "find_repair"
     person = "owner"
     thing = "car"
-    things = tuple(
+    things = words(
         """Badger Bison Cheetah Cobra Condor Coyote Dingo Ferret Gazelle Heron Hornet Jackal Jaguar
-        Leopard Lynx Marlin Mustang Osprey Panther Puma Python Stallion Tiger Viper""".split()
+        Leopard Lynx Marlin Mustang Osprey Panther Puma Python Stallion Tiger Viper"""
     )
     fields: ClassVar = {"wait": 0, "seats": 0}
     goals = (
@@ -43,7 +44,11 @@ class Garage(World):
         GoalKind("drop", ("Drop {what}.", "Please drop {what}."), {"open": DROP}),
         GoalKind(
             "drop or deliver",
-            ("Drop {what}, or deliver it if done.", "If done deliver {what}, else drop it."),
+            (
+                "Drop {what}, or deliver it if done.",
+                "Please drop {what}, or deliver it if done.",
+                "If done deliver {what}, else drop it.",
+            ),
             {"open": DROP, "done": Case(("deliver_repair",), {"status": "delivered"})},
         ),
     )

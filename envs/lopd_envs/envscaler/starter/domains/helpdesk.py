@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import ClassVar, Literal
 
 from lopd_envs.envscaler.starter.rules import constant, either
+from lopd_envs.envscaler.starter.words import words
 from lopd_envs.envscaler.starter.world import Answer, Case, GoalKind, World
 from lopd_gym.tools import tool
 
-Team = Literal["desk", "lead"]
+Team = Literal["crew", "lead"]
 CLOSE = Case(("take_ticket", "close_ticket"), {"taken": True, "status": "closed"})
 
 
@@ -22,10 +23,9 @@ class Helpdesk(World):
     lookup = "find_ticket"
     person = "user"
     thing = "device"
-    things = tuple(
+    things = words(
         """Laptop Printer Router Scanner Tablet Monitor Keyboard Mouse Headset Camera Server Phone
-        Modem Speaker Charger Beamer Dongle Drive Switch Watch Radio Plotter Sensor
-        Console""".split()
+        Modem Speaker Charger Beamer Dongle Drive Switch Watch Radio Plotter Sensor Console"""
     )
     fields: ClassVar = {"taken": False, "rank": 0}
     goals = (
@@ -38,14 +38,18 @@ class Helpdesk(World):
         ),
         GoalKind(
             "close or pass",
-            ("Close {what}, or pass it on if urgent.", "If urgent pass on {what}, else close it."),
+            (
+                "Close {what}, or pass it on if urgent.",
+                "Please close {what}, or pass it on if urgent.",
+                "If urgent pass on {what}, else close it.",
+            ),
             {
                 "open": CLOSE,
                 "urgent": Case(("take_ticket", "pass_ticket"), {"taken": True, "status": "passed"}),
             },
         ),
     )
-    house_rules = (either("ack_ticket", "lock_ticket"), constant("to", "desk", "lead"))
+    house_rules = (either("ack_ticket", "lock_ticket"), constant("to", "crew", "lead"))
     true_rules = (1, 1)
 
     @tool

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import ClassVar, Literal
 
 from lopd_envs.envscaler.starter.rules import constant, order
+from lopd_envs.envscaler.starter.words import words
 from lopd_envs.envscaler.starter.world import Answer, Case, GoalKind, World
 from lopd_gym.tools import tool
 
@@ -19,9 +20,9 @@ class Hotel(World):
     lookup = "find_stay"
     person = "guest"
     thing = "room"
-    things = tuple(
+    things = words(
         """Acacia Aster Begonia Cedar Clover Dahlia Fern Fuchsia Hazel Iris Jasmine Laurel Lilac
-        Lotus Magnolia Maple Myrtle Orchid Palm Peony Poppy Rose Tulip Willow""".split()
+        Lotus Magnolia Maple Myrtle Orchid Palm Peony Poppy Rose Tulip Willow"""
     )
     fields: ClassVar = {"nights": 1, "grade": 0}
     goals = (
@@ -46,6 +47,7 @@ class Hotel(World):
             "wake and extend",
             (
                 "Extend {what} to {number} nights; wake it if dormant.",
+                "Please extend {what} to {number} nights; wake it if dormant.",
                 "If dormant wake {what}, then extend it to {number} nights.",
             ),
             {

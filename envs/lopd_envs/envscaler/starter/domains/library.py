@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import ClassVar, Literal
 
 from lopd_envs.envscaler.starter.rules import constant, order
+from lopd_envs.envscaler.starter.words import words
 from lopd_envs.envscaler.starter.world import Answer, Case, GoalKind, World
 from lopd_gym.tools import tool
 
@@ -21,9 +22,9 @@ class Library(World):
     lookup = "find_loan"
     person = "member"
     thing = "title"
-    things = tuple(
+    things = words(
         """Atlas Dunes Embers Falcon Glacier Harbor Island Jungle Kraken Lantern Meadow Nebula
-        Oracle Phantom Quartz Raven Saga Tundra Utopia Voyage Winter Yonder Zenith Comet""".split()
+        Oracle Phantom Quartz Raven Saga Tundra Utopia Voyage Winter Yonder Zenith Comet"""
     )
     fields: ClassVar = {"days": 0}
     goals = (
@@ -41,7 +42,11 @@ class Library(World):
         ),
         GoalKind(
             "return or bill",
-            ("Return {what}, or bill it if lost.", "If lost bill {what}, else return it."),
+            (
+                "Return {what}, or bill it if lost.",
+                "Please return {what}, or bill it if lost.",
+                "If lost bill {what}, else return it.",
+            ),
             {"out": RETURN, "lost": Case(("bill_loan",), {"status": "billed"})},
         ),
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import ClassVar, Literal
 
 from lopd_envs.envscaler.starter.rules import constant, extra_before
+from lopd_envs.envscaler.starter.words import words
 from lopd_envs.envscaler.starter.world import Answer, Case, GoalKind, World
 from lopd_gym.tools import tool
 
@@ -23,9 +24,9 @@ class Orders(World):
     lookup = "find_order"
     person = "buyer"
     thing = "item"
-    things = tuple(
+    things = words(
         """Lamp Chair Desk Rug Sofa Clock Vase Kettle Teapot Mirror Pillow Basket Blanket Candle
-        Curtain Drawer Hammock Ladder Mug Napkin Stool Toaster Tray Shelf""".split()
+        Curtain Drawer Hammock Ladder Mug Napkin Stool Toaster Tray Shelf"""
     )
     fields: ClassVar = {"count": 1}
     goals = (
@@ -44,7 +45,11 @@ class Orders(World):
         GoalKind("refund", ("Refund {what}.", "Please refund {what}."), {"sent": REFUND}),
         GoalKind(
             "cancel or refund",
-            ("Cancel {what}, or refund it if sent.", "If sent refund {what}, else cancel it."),
+            (
+                "Cancel {what}, or refund it if sent.",
+                "Please cancel {what}, or refund it if sent.",
+                "If sent refund {what}, else cancel it.",
+            ),
             {"open": CANCEL, "sent": REFUND},
         ),
     )

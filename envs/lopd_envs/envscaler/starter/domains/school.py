@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import ClassVar, Literal
 
 from lopd_envs.envscaler.starter.rules import constant, extra_before
+from lopd_envs.envscaler.starter.words import words
 from lopd_envs.envscaler.starter.world import Answer, Case, GoalKind, World
 from lopd_gym.tools import tool
 
@@ -21,9 +22,9 @@ class School(World):
     lookup = "find_entry"
     person = "pupil"
     thing = "course"
-    things = tuple(
-        """Algebra Art Biology Chemistry Chess Choir Civics Cooking Dance Drama French German Grammar
-        Greek History Latin Logic Physics Poetry Pottery Rowing Spanish Theater Yoga""".split()
+    things = words(
+        """Algebra Art Biology Chemistry Chess Choir Civics Cooking Dance Drama French German
+        Grammar Greek History Latin Logic Physics Poetry Pottery Rowing Spanish Theater Yoga"""
     )
     fields: ClassVar = {"points": 0, "row": 0}
     goals = (
@@ -48,6 +49,7 @@ class School(World):
             "unseal and grade",
             (
                 "Grade {what} with {number} points; unseal it if sealed.",
+                "Please grade {what} with {number} points; unseal it if sealed.",
                 "If sealed unseal {what}, then grade it with {number} points.",
             ),
             {

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import ClassVar, Literal
 
 from lopd_envs.envscaler.starter.rules import constant, either
+from lopd_envs.envscaler.starter.words import words
 from lopd_envs.envscaler.starter.world import Answer, Case, GoalKind, World
 from lopd_gym.tools import tool
 
@@ -23,9 +24,9 @@ class Warehouse(World):
     lookup = "find_lot"
     person = "clerk"
     thing = "goods"
-    things = tuple(
+    things = words(
         """Bolts Bricks Cables Cement Copper Cotton Fuses Gears Glass Gravel Hinges Leather Lumber
-        Nails Paint Paper Pipes Pumps Rope Rubber Screws Steel Tiles Valves""".split()
+        Nails Paint Paper Pipes Pumps Rope Rubber Screws Steel Tiles Valves"""
     )
     fields: ClassVar = {"picked": False, "bay": 0}
     goals = (
@@ -38,7 +39,11 @@ class Warehouse(World):
         ),
         GoalKind(
             "ship or scrap",
-            ("Ship {what}, or scrap it if broken.", "If broken scrap {what}, else ship it."),
+            (
+                "Ship {what}, or scrap it if broken.",
+                "Please ship {what}, or scrap it if broken.",
+                "If broken scrap {what}, else ship it.",
+            ),
             {
                 "ready": SHIP,
                 "broken": Case(("pick_lot", "scrap_lot"), {**PICKED, "status": "scrapped"}),

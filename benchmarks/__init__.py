@@ -1,0 +1,1 @@
+"""What is measured, each file a command: ``python -m benchmarks.NAME``."""
