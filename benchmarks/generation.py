@@ -3,25 +3,21 @@
 Both play the same schedule of episodes: the same prompts, as many sampled tokens per turn, the
 same new messages. Times are CPU seconds of one thread, so that a busy machine changes little.
 
-Run: ``python benchmarks/generation.py [--json FILE]``
+Run: ``python -m benchmarks.generation``
 """
 
 from __future__ import annotations
 
-import argparse
-import json
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
-from pathlib import Path
+from dataclasses import dataclass
 
 import numpy as np
 import torch
-from rich.console import Console
-from rich.table import Table
 from tokenizers import Tokenizer, models
 from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
 
+from benchmarks.report import report
 from lopd_gym.chat import get_format
 from lopd_gym.episode import Sampling
 from lopd_gym.policy.backbone import Backbone, StudentConfig
@@ -153,25 +149,16 @@ def tokens_per_second(
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--json", type=Path, help="also write the results to this file")
-    options = parser.parse_args()
     torch.set_num_threads(1)
     backbone = random_backbone()
-    table = Table("case", "engine tok/s", "generate tok/s", "ratio", "target")
-    results = []
+    measured: dict[str, tuple[float, float | None]] = {}
     for case in CASES:
         engine = tokens_per_second(by_engine, backbone, case)
         generate = tokens_per_second(by_generate, backbone, case)
-        ratio = engine / generate
-        target = f"{case.target:.0f}x {'met' if ratio >= case.target else 'MISSED'}"
-        table.add_row(case.name, f"{engine:,.0f}", f"{generate:,.0f}", f"{ratio:.2f}x", target)
-        results.append(asdict(case) | {"engine": engine, "generate": generate, "ratio": ratio})
-    Console().print(table)
-    text = json.dumps(results, indent=2)
-    print(text)
-    if options.json is not None:
-        options.json.write_text(text + "\n", encoding="utf-8")
+        measured[f"{case.name}: engine, tokens/s"] = (engine, None)
+        measured[f"{case.name}: generate, tokens/s"] = (generate, None)
+        measured[f"{case.name}: ratio"] = (engine / generate, case.target)
+    report("generation", measured)
 
 
 if __name__ == "__main__":

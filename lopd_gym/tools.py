@@ -64,7 +64,7 @@ class MethodTools:
 
     def __init__(self, owner: object) -> None:
         self._owner = owner
-        self._tools = _definitions(type(owner))
+        self._tools = _definitions(type(owner))  # type: ignore[arg-type]
 
     def specs(self) -> tuple[ToolSpec, ...]:
         """Return the tools in the order of their definition in the class."""

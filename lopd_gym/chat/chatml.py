@@ -141,6 +141,8 @@ def neutral(content: str) -> str:
     return _CONTROL.sub("< ", content)
 
 
-def json_text(value: object) -> str:
+def json_text(value: object, *, compact: bool = False) -> str:
     """Render a JSON value for a call; control strings inside of its strings are escaped."""
-    return _CONTROL.sub(r"\\u003c", json.dumps(value, ensure_ascii=False))
+    separators = (",", ":") if compact else None
+    text = json.dumps(value, ensure_ascii=False, separators=separators)
+    return _CONTROL.sub(r"\\u003c", text)

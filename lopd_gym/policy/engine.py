@@ -24,7 +24,7 @@ from lopd_gym.policy.sampler import draw
 
 PREFILL_COLUMNS = 512
 """New tokens of one conversation in one prefill pass; longer prompts take several passes."""
-PREFILL_TOKENS = 4096
+PREFILL_TOKENS = 2048
 """New tokens of all conversations in one prefill pass, padding included."""
 PREFILL_PADDING = 256
 """Padding that is cheaper than a second pass; beyond it, at most half of a pass is padding."""

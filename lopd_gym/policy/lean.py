@@ -34,8 +34,10 @@ def lean_fits(model: PreTrainedModel) -> bool:
     rope = getattr(config, "rope_parameters", None) or {}
     return (
         type(model).__name__ in _FAMILIES
+        and not getattr(model, "is_quantized", False)
         and set(layer_types) == {"full_attention"}
         and rope.get("rope_type", "default") in _STATIC_ROPE
+        and rope.get("partial_rotary_factor", 1) == 1
         and config.hidden_act == "silu"
     )
 
@@ -81,13 +83,35 @@ class LeanDecoder:
         dtype = self._backbone.base.dtype
         count = self._backbone.base.config.num_hidden_layers
         self._layers = [
-            _fuse({n[len(p) :]: t.to(dtype) for n, t in weights.items() if n.startswith(p)}, self)
+            self._fuse({n[len(p) :]: t.to(dtype) for n, t in weights.items() if n.startswith(p)})
             for p in (f"model.layers.{index}." for index in range(count))
         ]
         self._embedding = weights["model.embed_tokens.weight"].to(dtype)
         self._norm = weights["model.norm.weight"].to(dtype)
         head = weights.get("lm_head.weight")
         self._head = self._embedding if head is None else head.to(dtype)
+
+    def _fuse(self, weights: dict[str, Tensor]) -> _Layer:
+        qkv = ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj")
+        gate_up = ("mlp.gate_proj", "mlp.up_proj")
+        head_norm = None
+        if "self_attn.q_norm.weight" in weights:
+            norms = [weights["self_attn.q_norm.weight"]] * self._heads
+            norms += [weights["self_attn.k_norm.weight"]] * self._kv_heads
+            head_norm = torch.stack(norms)
+        return _Layer(
+            qkv=torch.cat([weights[f"{name}.weight"] for name in qkv]),
+            qkv_bias=_biases(weights, qkv),
+            head_norm=head_norm,
+            out=weights["self_attn.o_proj.weight"],
+            out_bias=weights.get("self_attn.o_proj.bias"),
+            gate_up=torch.cat([weights[f"{name}.weight"] for name in gate_up]),
+            gate_up_bias=_biases(weights, gate_up),
+            down=weights["mlp.down_proj.weight"],
+            down_bias=weights.get("mlp.down_proj.bias"),
+            norm_1=weights["input_layernorm.weight"],
+            norm_2=weights["post_attention_layernorm.weight"],
+        )
 
     def clear(self) -> None:
         """Forget all rows and free the cache."""
@@ -189,30 +213,7 @@ class LeanDecoder:
         return cos[0], sin
 
 
-def _fuse(weights: dict[str, Tensor], decoder: LeanDecoder) -> _Layer:
-    def stack(part: str, names: tuple[str, ...], kind: str) -> Tensor | None:
-        found = [weights.get(f"{part}.{name}.{kind}") for name in names]
-        return torch.cat([t for t in found if t is not None]) if found[0] is not None else None
-
-    def need(tensor: Tensor | None) -> Tensor:
-        assert tensor is not None
-        return tensor
-
-    qkv, gate_up = ("q_proj", "k_proj", "v_proj"), ("gate_proj", "up_proj")
-    head_norm = None
-    if "self_attn.q_norm.weight" in weights:
-        q_norm, k_norm = weights["self_attn.q_norm.weight"], weights["self_attn.k_norm.weight"]
-        head_norm = torch.stack([q_norm] * decoder._heads + [k_norm] * decoder._kv_heads)
-    return _Layer(
-        qkv=need(stack("self_attn", qkv, "weight")),
-        qkv_bias=stack("self_attn", qkv, "bias"),
-        head_norm=head_norm,
-        out=weights["self_attn.o_proj.weight"],
-        out_bias=weights.get("self_attn.o_proj.bias"),
-        gate_up=need(stack("mlp", gate_up, "weight")),
-        gate_up_bias=stack("mlp", gate_up, "bias"),
-        down=weights["mlp.down_proj.weight"],
-        down_bias=weights.get("mlp.down_proj.bias"),
-        norm_1=weights["input_layernorm.weight"],
-        norm_2=weights["post_attention_layernorm.weight"],
-    )
+def _biases(weights: dict[str, Tensor], names: tuple[str, ...]) -> Tensor | None:
+    """Return the biases of fused projections, None where they have none."""
+    biases = [weights[f"{name}.bias"] for name in names if f"{name}.bias" in weights]
+    return torch.cat(biases) if biases else None

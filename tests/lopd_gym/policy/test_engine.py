@@ -114,6 +114,21 @@ def test_a_row_mix_up_would_be_caught():
         play.check(backbone.student)
 
 
+@pytest.mark.parametrize("general", [False, True])
+def test_rows_between_which_others_have_left_stay_apart(general: bool):
+    backbone = make_backbone()
+    play = Play(make_engine(backbone, general, stop_ids=()))
+    for length in (5, 12, 9, 20, 3):
+        play.begin(length, 30)
+    play.run(3)
+    for slot in (0, 2, 3):
+        play.engine.close(slot)
+        del play.open[slot]
+    play.run(27)
+    assert play.turns == 2
+    assert play.check(backbone.student) == 60
+
+
 def test_each_family_gets_the_decoder_it_should():
     for family in FAMILIES:
         assert lean_fits(make_backbone(family).base) == (family != "olmo3")
@@ -145,12 +160,11 @@ def test_sampling_uses_updated_weights_in_open_conversations_too(kind: str, gene
     before = engine._open[0].logprobs[0]
     perturb(backbone, 0.2)
     engine.step()
-    conversation = engine._open[0]
-    full = backbone.student(torch.tensor([conversation.ids])).logits[0].log_softmax(-1)
-    assert conversation.logprobs[1] == pytest.approx(
-        full[-2, conversation.ids[-1]].item(), abs=2e-5
-    )
-    assert before[0] != pytest.approx(full[11, conversation.ids[12]].item(), abs=1e-3)
+    ids, logprobs = engine._open[0].ids, engine._open[0].logprobs
+    with torch.no_grad():
+        full = backbone.student(torch.tensor([ids])).logits[0].log_softmax(-1)
+    assert logprobs[1] == pytest.approx(full[12, ids[13]].item(), abs=2e-5)
+    assert before != pytest.approx(full[11, ids[12]].item(), abs=1e-3)
 
 
 def test_the_base_does_not_move_with_the_student():
