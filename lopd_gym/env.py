@@ -17,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from lopd_gym.errors import UsageError
 from lopd_gym.messages import AssistantMessage, Message, Observation, ToolCall
+from lopd_gym.registry import register_gymnasium
 from lopd_gym.spaces import AssistantSpace, MessagesSpace
 from lopd_gym.tasks import TRAIN_SPLIT, Check, Outcome, Task, Termination
 from lopd_gym.tools import MethodTools, Toolset, error_text
@@ -206,6 +207,9 @@ class ToolEnv(gymnasium.Env[Observation, AssistantMessage]):
             replies.append(Message("tool", content))
             if not result.refused:
                 self._executed.append((call.name, dict(call.arguments), content))
+            if result.lost is not None:
+                self.outcome = Outcome(0.0, False, result.lost, error=result.raised)
+                break
             if result.raised is not None and self.rules.on_exception == "terminate":
                 self.finish(Termination.TOOL_EXCEPTION)
                 break
@@ -220,3 +224,6 @@ def episode_seed(run_seed: int, *parts: object) -> int:
     """Derive a seed from the run's seed and what identifies an episode, by hashing."""
     text = "/".join(str(p) for p in (run_seed, *parts))
     return int(np.random.SeedSequence([b for b in text.encode()]).generate_state(1)[0]) >> 1
+
+
+register_gymnasium()

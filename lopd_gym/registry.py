@@ -1,4 +1,4 @@
-"""Find environments, learners and sandboxes by name, through entry points.
+"""Find environments, learners, sandboxes and data sets by name, through entry points.
 
 The built-in ones register exactly as a third party's would; nothing here imports them before they
 are asked for.
@@ -14,8 +14,9 @@ from lopd_gym.errors import LopdGymError, unknown_name
 ENVS = "lopd_gym.envs"
 LEARNERS = "lopd_gym.learners"
 SANDBOXES = "lopd_gym.sandboxes"
+DATASETS = "lopd_gym.datasets"
 
-_KINDS = {ENVS: "environment", LEARNERS: "learner", SANDBOXES: "sandbox"}
+_KINDS = {ENVS: "environment", LEARNERS: "learner", SANDBOXES: "sandbox", DATASETS: "data set"}
 
 
 def names(group: str) -> list[str]:
@@ -43,7 +44,8 @@ def load(group: str, name: str) -> Any:
 def register_gymnasium() -> None:
     """Make every registered environment available as ``gymnasium.make("lopd_gym/<name>-v0")``.
 
-    Gymnasium calls this itself, through the entry-point group ``gymnasium.envs``.
+    Importing `lopd_gym.env` does it. Gymnasium can import that itself, also in a new process:
+    ``gymnasium.make("lopd_gym.env:lopd_gym/<name>-v0")``.
     """
     import gymnasium
 

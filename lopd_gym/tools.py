@@ -18,6 +18,7 @@ import docstring_parser
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
 from lopd_gym.messages import ToolSpec
+from lopd_gym.tasks import Termination
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -27,12 +28,15 @@ class ToolResult:
     """What the policy reads after a call.
 
     ``refused`` marks a call that was not executed (unknown tool, wrong arguments); ``raised``
-    carries the exception text of a tool that was executed and raised.
+    carries the exception text of a tool that was executed and raised. ``lost`` marks a call that
+    took the episode's state along (it never returned): the episode ends for that reason, with
+    score 0, and there is nothing left to verify.
     """
 
     content: str
     refused: bool = False
     raised: str | None = None
+    lost: Termination | None = None
 
 
 class Toolset(Protocol):

@@ -183,7 +183,7 @@ class Bank:
                 return
             try:
                 self._index.save(self.folder)
-            except (OSError, RuntimeError):
+            except OSError:
                 return
             self._saved_seq = self._index.last_seq
 
@@ -255,7 +255,7 @@ class Bank:
         vectors = self.embedder.embed(texts)
         expected = (len(texts), self.embedder.dim)
         lengths = np.linalg.norm(vectors, axis=-1)
-        if vectors.shape != expected or not np.allclose(lengths, 1.0, atol=1e-3):
+        if vectors.shape != expected or not (abs(lengths - 1.0) < 1e-3).all():
             raise LopdGymError(
                 f"The embedder '{self.embedder.identity}' must return unit rows of shape "
                 f"{expected}, and returned {vectors.shape} of lengths {lengths}."
@@ -283,9 +283,8 @@ class Bank:
         if len(rows) > wanted.k:  # the last bits of a float32 product depend on its batch
             rows = rows[rough >= np.partition(rough, -wanted.k)[-wanted.k] - 1e-5]
         similar = (vectors[rows].astype(np.float64) @ vector.astype(np.float64)).round(6)
-        hits = [Hit(experiences[r], float(s)) for r, s in zip(rows, similar, strict=True)]
-        hits.sort(key=lambda hit: (-hit.similarity, hit.experience.id))
-        return hits[: wanted.k]
+        nearest = np.argsort(-similar, kind="stable")[: wanted.k]  # rows come in order of id
+        return [Hit(experiences[rows[i]], float(similar[i])) for i in nearest]
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any, Protocol
 
 import numpy as np
@@ -80,22 +81,31 @@ class HashingEmbedder:
         re.VERBOSE,
     )
 
-    def __init__(self) -> None:
-        from sklearn.feature_extraction.text import HashingVectorizer
+    _WORD = re.compile(r"\w\w+")
 
-        self._words = HashingVectorizer(
-            n_features=self.dim, stop_words="english", binary=True, norm="l2"
-        )
+    def __init__(self) -> None:
+        from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
+        from sklearn.utils import murmurhash3_32
+
+        self._stop_words = ENGLISH_STOP_WORDS
+        self._hash = lru_cache(100_000)(murmurhash3_32)
 
     def embed(self, texts: Sequence[str]) -> Vectors:
         """Return one unit row per text, float32 [n, dim]."""
-        if not texts:
-            return np.empty((0, self.dim), np.float32)
-        kinds = [self._PARTICULARS.sub(" ", text) for text in texts]
-        both = self._words.transform([*kinds, *texts])
-        count = len(texts)
-        rows = both[:count] + self._ALL_WORDS_WEIGHT * both[count:]
-        return unit_rows(rows.toarray())
+        rows = np.empty((len(texts), self.dim))
+        for row, text in zip(rows, texts, strict=True):
+            kind = self._sum_of_words(self._PARTICULARS.sub(" ", text))
+            row[:] = kind + self._ALL_WORDS_WEIGHT * self._sum_of_words(text)
+        return unit_rows(rows)
+
+    def _sum_of_words(self, text: str) -> NDArray[np.float64]:
+        """Add each word's signed coordinate, and scale to length 1 [dim]."""
+        words = set(self._WORD.findall(text.lower())) - self._stop_words
+        total = np.zeros(self.dim)
+        for word in words:
+            code = self._hash(word)
+            total[abs(code) % self.dim] += 1.0 if code >= 0 else -1.0
+        return total / max(float(np.linalg.norm(total)), 1e-12)
 
 
 class SentenceTransformersEmbedder:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import tempfile
 from collections.abc import Callable, Iterable
 from importlib.metadata import version
 from pathlib import Path
@@ -82,19 +83,25 @@ class VectorIndex:
         return [int(label) for label in labels[:as_near]]
 
     def save(self, folder: Path) -> None:
-        """Write the index and its manifest; a reader in between sees a mismatch, not a mixture."""
-        graph = folder / f"{INDEX_FILE}.{os.getpid()}.tmp"
-        manifest = folder / f"{MANIFEST_FILE}.{os.getpid()}.tmp"
-        self._graph.save_index(str(graph))
-        described = _build(self.dim) | {
-            "count": len(self),
-            "last_seq": self.last_seq,
-            "vectors_sha256": self.digest,
-            "file_sha256": _file_digest(graph),
-        }
-        manifest.write_text(json.dumps(described, indent=1), encoding="utf-8")
-        os.replace(graph, folder / INDEX_FILE)
-        os.replace(manifest, folder / MANIFEST_FILE)
+        """Write the index and its manifest; a reader in between sees a mismatch, not a mixture.
+
+        Raises:
+            OSError: The folder cannot be written, or the disk is full.
+        """
+        with tempfile.TemporaryDirectory(dir=folder, prefix=".index-") as partial:
+            graph, manifest = Path(partial, INDEX_FILE), Path(partial, MANIFEST_FILE)
+            self._graph.save_index(str(graph))
+            if graph.stat().st_size != self._graph.index_file_size():
+                raise OSError(f"Only a part of {graph} was written.")
+            described = _build(self.dim) | {
+                "count": len(self),
+                "last_seq": self.last_seq,
+                "vectors_sha256": self.digest,
+                "file_sha256": _file_digest(graph),
+            }
+            manifest.write_text(json.dumps(described, indent=1), encoding="utf-8")
+            os.replace(graph, folder / INDEX_FILE)
+            os.replace(manifest, folder / MANIFEST_FILE)
 
     @classmethod
     def load(cls, folder: Path, dim: int, stored: StoredVectors) -> VectorIndex | None:

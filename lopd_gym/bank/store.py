@@ -128,7 +128,7 @@ class Store:
     def candidates(
         self, filters: Mapping[str, str], seqs: Sequence[int] | None = None
     ) -> tuple[list[Experience], Vectors]:
-        """Return experiences and the vectors [n, dim] of their instructions.
+        """Return experiences, in order of their id, and the vectors [n, dim] of their tasks.
 
         Args:
             filters: Values that the columns ``env`` and ``split`` must have.
@@ -141,7 +141,8 @@ class Store:
             conditions.append(f"instruction_seq IN ({','.join('?' * len(seqs))})")
             values += seqs
         where = " AND ".join(conditions) or "1"
-        rows = self._rows(f"SELECT {_FIELDS}, vector FROM {_JOINED} WHERE {where}", values)
+        query = f"SELECT {_FIELDS}, vector FROM {_JOINED} WHERE {where} ORDER BY id"
+        rows = self._rows(query, values)
         return [Experience(*row[:-1]) for row in rows], self._matrix([row[-1] for row in rows])
 
     def experiences(self) -> Iterator[Experience]:

@@ -6,11 +6,10 @@ a role of their own. A model that was not trained on this format cannot use it.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 
 from lopd_gym.chat.calls import call_from_json
-from lopd_gym.chat.chatml import ChatML, Malformed, json_text, neutral, turn
+from lopd_gym.chat.chatml import ChatML, Malformed, json_text, neutral, tagged, turn
 from lopd_gym.messages import Message, ToolCall, ToolSpec
 
 _OPEN, _CLOSE = "<tool_call>", "</tool_call>"
@@ -34,17 +33,13 @@ class CompactFormat(ChatML):
         return [turn(m.role, neutral(m.content)) for m in messages]
 
     def _read_calls(self, text: str) -> tuple[str, tuple[ToolCall, ...]]:
-        said, *blocks = text.split(_OPEN)
+        said, inside = tagged(text, _OPEN, _CLOSE)
         calls = []
-        for number, block in enumerate(blocks, start=1):
-            inside, _, after = block.partition(_CLOSE)
+        for number, call in enumerate(inside, start=1):
             try:
-                calls.append(call_from_json(inside))
+                calls.append(call_from_json(call))
             except ValueError as err:
                 raise Malformed(f"tool call {number}: {err}") from err
-            said += after
-        if _CLOSE in said:
-            raise Malformed(f"{_CLOSE} without {_OPEN}")
         return said, tuple(calls)
 
     def _write_calls(self, calls: Sequence[ToolCall]) -> str:

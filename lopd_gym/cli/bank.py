@@ -96,7 +96,7 @@ def _show_stats(folder: Path, stats: BankStats) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(title=Text(f"{folder}: {stats.experiences} experiences"))
+    table = Table()
     table.add_column("environment")
     table.add_column("group")
     for column in ("experiences", "tasks", "mean trace (characters)"):
@@ -106,9 +106,9 @@ def _show_stats(folder: Path, stats: BankStats) -> None:
         table.add_row(Text(row.env), Text(row.group), str(row.experiences), str(row.tasks), mean)
     console = Console()
     console.print(table)
-    console.print(
-        Text(
-            f"Embedder {stats.embedder} ({stats.dim} dimensions); "
-            f"{stats.indexed} of {stats.instructions} distinct task texts indexed."
-        )
+    summary = (
+        f"{stats.experiences} experiences in {folder}; embedder {stats.embedder} "
+        f"({stats.dim} dimensions); {stats.indexed} of {stats.instructions} distinct task texts "
+        "indexed."
     )
+    console.print(Text(summary), soft_wrap=True)

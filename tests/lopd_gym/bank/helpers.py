@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+
 from lopd_gym.bank import Experience
 from lopd_gym.episode import GREEDY, Episode
 from lopd_gym.tasks import Outcome, Termination

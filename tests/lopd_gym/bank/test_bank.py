@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from lopd_gym.bank import Bank, Experience, experience_from
 from lopd_gym.bank.embed import HashingEmbedder
 from lopd_gym.errors import DataError, LopdGymError, UsageError
-
 from tests.lopd_gym.bank.helpers import episode, experience
 
 
@@ -43,7 +43,9 @@ def test_evaluation_tasks_are_refused_and_nothing_of_their_batch_enters(tmp_path
 
 def test_fill_keeps_successes_only(tmp_path: Path) -> None:
     with Bank.open(tmp_path) as bank:
-        assert bank.fill([episode(None), episode(0.0), episode(0.79), episode(1.0, actions=())]) == 0
+        assert (
+            bank.fill([episode(None), episode(0.0), episode(0.79), episode(1.0, actions=())]) == 0
+        )
         assert bank.fill([episode(0.8)]) == 1
         assert bank.fill([episode(0.5)], min_score=0.5) == 0  # the same trace of the same task
         (kept,) = bank
@@ -122,7 +124,7 @@ def test_a_bank_of_a_newer_format_is_refused(tmp_path: Path) -> None:
     Bank.open(tmp_path).close()
     with sqlite3.connect(tmp_path / "bank.sqlite") as db:
         db.execute("UPDATE meta SET value = '2' WHERE key = 'schema'")
-    with pytest.raises(DataError, match="format 1 .found 2."):
+    with pytest.raises(DataError, match=r"format 1 \(found 2\)"):
         Bank.open(tmp_path)
 
 

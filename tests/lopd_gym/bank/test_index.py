@@ -9,11 +9,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
 from lopd_gym.bank import Bank
 from lopd_gym.bank import index as index_module
 from lopd_gym.bank.embed import unit_rows
 from lopd_gym.bank.index import INDEX_FILE, MANIFEST_FILE, VectorIndex
-
 from tests.lopd_gym.bank.helpers import experience
 
 QUERY = "Cancel the parcel of customer 12, then refund it."
@@ -47,7 +47,12 @@ def change_manifest(key: str, value: object) -> Callable[[Path], None]:
     return change
 
 
-DAMAGES: dict[str, Callable[[Path], None]] = {
+def replace_by_folder(folder: Path) -> None:
+    (folder / INDEX_FILE).unlink()
+    (folder / INDEX_FILE).mkdir()
+
+
+DAMAGES: dict[str, Callable[[Path], object]] = {
     "index absent": lambda folder: (folder / INDEX_FILE).unlink(),
     "manifest absent": lambda folder: (folder / MANIFEST_FILE).unlink(),
     "index empty": lambda folder: (folder / INDEX_FILE).write_bytes(b""),
@@ -59,13 +64,13 @@ DAMAGES: dict[str, Callable[[Path], None]] = {
     "other range": change_manifest("last_seq", 399),
     "range not a number": change_manifest("last_seq", "all"),
     "other build": change_manifest("links", 4),
-    "index a folder": lambda folder: ((folder / INDEX_FILE).unlink(), (folder / INDEX_FILE).mkdir()),  # type: ignore[dict-item, return-value, func-returns-value]
+    "index a folder": replace_by_folder,
 }
 
 
 @pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES.keys())
 def test_a_damaged_index_changes_no_answer(
-    saved: Path, tmp_path: Path, damage: Callable[[Path], None]
+    saved: Path, tmp_path: Path, damage: Callable[[Path], object]
 ) -> None:
     folder = tmp_path / "bank"
     shutil.copytree(saved, folder)
@@ -92,11 +97,11 @@ def test_a_stale_index_is_completed(saved: Path, tmp_path: Path) -> None:
     folder = tmp_path / "bank"
     shutil.copytree(saved, folder)
     with Bank.open(folder) as bank:
-        bank.add([experience(i) for i in range(400, 2500)])
+        bank.add([experience(i) for i in range(400, 1900)])
     assert json.loads((folder / MANIFEST_FILE).read_text())["count"] == 400
     with Bank.open(folder) as bank:
         assert bank.search(QUERY, 20) == bank.search_exact(QUERY, 20)
-    assert json.loads((folder / MANIFEST_FILE).read_text())["count"] == 2500
+    assert json.loads((folder / MANIFEST_FILE).read_text())["count"] == 1900
 
 
 def test_an_index_that_cannot_be_saved_is_no_trouble(tmp_path: Path) -> None:
@@ -104,7 +109,7 @@ def test_an_index_that_cannot_be_saved_is_no_trouble(tmp_path: Path) -> None:
     with Bank.open(tmp_path) as bank:
         bank.add([experience(1)])
         assert len(bank.search(QUERY, 1)) == 1
-    assert not list(tmp_path.glob("*.tmp"))
+    assert not list(tmp_path.glob(".index-*"))
 
 
 def clustered(count: int, seed: int) -> np.ndarray:

@@ -1,0 +1,165 @@
+"""LOPD's composer: it reads solved traces and writes them down as a few latent vectors.
+
+An encoder (the frozen backbone with its own LoRA adapter) reads one trace at a time; a compressor
+turns its hidden states into K vectors of embedding size, which stand in the teacher's prompt.
+Follows the paper's A.1 and its released code: one block, applied several times with the same
+weights. Everything here that is trained is float32.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from pydantic import BaseModel, ConfigDict, Field
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+
+from lopd_gym.policy.backbone import Backbone
+from lopd_gym.policy.lora import add_lora
+
+WEIGHTS_FILE, CONFIG_FILE = "composer.safetensors", "composer.json"
+_ENCODED_TOKENS = 4_096
+"""Tokens of one forward pass of the encoder, padding included."""
+
+
+class ComposerConfig(BaseModel):
+    """Shape of a composer.
+
+    Attributes:
+        latents: Latent vectors of one trace (K).
+        depth: How often the compressor's block is applied.
+        rank: Rank of the encoder's adapter.
+        alpha: Scale of the encoder's adapter.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    latents: int = Field(default=32, ge=1)
+    depth: int = Field(default=8, ge=1)
+    rank: int = Field(default=8, ge=1)
+    alpha: float = Field(default=16.0, gt=0)
+
+
+class Compressor(nn.Module):
+    """Turns hidden states [B, T, d] into latents [B, K, d]."""
+
+    def __init__(self, size: int, heads: int, config: ComposerConfig, scale: float) -> None:
+        super().__init__()
+        self._heads, self._depth = heads, config.depth
+        self.project_in = nn.Linear(size, size)
+        self.queries = nn.Parameter(torch.randn(config.latents, size) / math.sqrt(size))
+        self.norm_latents, self.norm_inputs = nn.LayerNorm(size), nn.LayerNorm(size)
+        self.query, self.key, self.value, self.out = (
+            nn.Linear(size, size, bias=False) for _ in range(4)
+        )
+        self.norm_ffn = nn.LayerNorm(size)
+        self.up = nn.Linear(size, 4 * size, bias=False)
+        self.down = nn.Linear(4 * size, size, bias=False)
+        self.project_out = nn.Linear(size, size)
+        self.norm_out = nn.LayerNorm(size)
+        nn.init.constant_(self.norm_out.weight, scale)
+
+    def forward(self, hidden: Tensor, real: Tensor) -> Tensor:
+        """Compress.
+
+        Args:
+            hidden: Last hidden states of the encoder, [B, T, d].
+            real: Which of them are no padding, [B, T].
+        """
+        latents = self.queries.expand(len(hidden), -1, -1)
+        inputs = self.norm_inputs(self.project_in(hidden))
+        visible = torch.cat([real, real.new_ones(latents.shape[:2])], dim=1)[:, None, None]
+        for _ in range(self._depth):
+            normed = self.norm_latents(latents)
+            latents = latents + self._attend(normed, torch.cat([inputs, normed], dim=1), visible)
+            latents = latents + self.down(F.gelu(self.up(self.norm_ffn(latents))))
+        out: Tensor = self.norm_out(self.project_out(latents))
+        return out
+
+    def _attend(self, latents: Tensor, context: Tensor, visible: Tensor) -> Tensor:
+        query, key, value = (
+            states.unflatten(-1, (self._heads, -1)).transpose(1, 2)
+            for states in (self.query(latents), self.key(context), self.value(context))
+        )
+        mixed = F.scaled_dot_product_attention(query, key, value, attn_mask=visible)
+        attended: Tensor = self.out(mixed.transpose(1, 2).flatten(2))
+        return attended
+
+
+class Composer(nn.Module):
+    """Encoder and compressor.
+
+    Its parameters are those of the adapter (``lora.<n>``) and of the compressor; the backbone's
+    belong to the backbone and never change.
+    """
+
+    def __init__(self, backbone: Backbone, config: ComposerConfig, seed: int = 0) -> None:
+        super().__init__()
+        self.config = config
+        self._backbone = backbone
+        encoder = backbone.view()
+        self.lora = nn.ParameterList(
+            add_lora(encoder, rank=config.rank, alpha=config.alpha, seed=seed)
+        )
+        self._encoder: Any = [encoder.base_model]  # in a list, so that it is no submodule
+        heads: int = encoder.config.num_attention_heads
+        embeddings: Any = backbone.base.get_input_embeddings().weight
+        # A norm's output has the size of an embedding, not of a hidden state.
+        scale = float(embeddings.detach().float().std(dim=0).mean())
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            self.compressor = Compressor(backbone.hidden_size, heads, config, scale)
+        self.to(backbone.device)
+
+    def forward(self, instructions: Sequence[str], items: Sequence[str]) -> list[Tensor]:
+        """Return the latents [K, d] of each item, read for the task of its instruction."""
+        rows = [self._ids(*pair) for pair in zip(instructions, items, strict=True)]
+        order = sorted(range(len(rows)), key=lambda index: len(rows[index]))
+        made: dict[int, Tensor] = {}
+        while order:
+            group = [order.pop()]
+            while order and len(rows[group[0]]) * (len(group) + 1) <= _ENCODED_TOKENS:
+                group.append(order.pop())
+            made |= zip(group, self._compress([rows[index] for index in group]), strict=True)
+        return [made[index] for index in range(len(rows))]
+
+    def _ids(self, instruction: str, item: str) -> list[int]:
+        encode = self._backbone.encode
+        return encode(f"Task to solve:\n{instruction}") + encode(
+            f"\n\nReference past trajectory:\n{item}"
+        )
+
+    def _compress(self, rows: Sequence[Sequence[int]]) -> Tensor:
+        width = max(map(len, rows))
+        ids = torch.zeros(len(rows), width, dtype=torch.long)
+        real = torch.zeros(len(rows), width, dtype=torch.bool)
+        for index, row in enumerate(rows):
+            ids[index, : len(row)] = torch.tensor(row)
+            real[index, : len(row)] = True
+        ids, real = ids.to(self._backbone.device), real.to(self._backbone.device)
+        # Padding is on the right and attention looks back only, so the encoder needs no mask.
+        hidden = self._encoder[0](input_ids=ids, use_cache=False).last_hidden_state
+        latents: Tensor = self.compressor(hidden.float(), real)
+        return latents
+
+    def save(self, folder: Path, *, dtype: torch.dtype = torch.float32) -> None:
+        """Write ``composer.safetensors`` and ``composer.json``."""
+        state = {name: tensor.to("cpu", dtype) for name, tensor in self.state_dict().items()}
+        save_file(state, folder / WEIGHTS_FILE)
+        text = json.dumps(self.config.model_dump(), indent=2)
+        (folder / CONFIG_FILE).write_text(text + "\n", encoding="utf-8")
+
+    @classmethod
+    def load(cls, backbone: Backbone, folder: Path) -> Composer:
+        """Load what `save` wrote."""
+        config = ComposerConfig.model_validate_json((folder / CONFIG_FILE).read_bytes())
+        composer = cls(backbone, config)
+        state = load_file(folder / WEIGHTS_FILE)
+        composer.load_state_dict({name: tensor.float() for name, tensor in state.items()})
+        return composer

@@ -1,0 +1,131 @@
+"""Benchmark data on the Hugging Face hub: which version is meant, fetching it, checking it.
+
+A `DataSet` is registered under a name in the entry-point group ``lopd_gym.datasets``. Every file is
+pinned by revision and SHA-256. Pulled files lie in ``~/.cache/lopd-gym/<name>``, or under
+``LOPD_GYM_HOME``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import cast
+
+from lopd_gym.errors import DataError
+from lopd_gym.registry import DATASETS, load
+
+CONNECT_S = 10.0
+"""How long the hub may take to answer the question for a file."""
+
+
+@dataclass(frozen=True, slots=True)
+class DataFile:
+    """One file of a data-set repository on the hub, pinned."""
+
+    repo_id: str
+    revision: str
+    filename: str
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class DataSet:
+    """The files that a benchmark needs, and under which licence they come."""
+
+    name: str
+    summary: str
+    license: str
+    source: str
+    files: tuple[DataFile, ...]
+
+    @property
+    def folder(self) -> Path:
+        """Where pulled files lie."""
+        return home() / self.name
+
+    @property
+    def present(self) -> bool:
+        """Whether all files are there; does not look inside them."""
+        return all((self.folder / f.filename).is_file() for f in self.files)
+
+    def pull(self, on_file: Callable[[DataFile], None] = lambda _: None) -> Path:
+        """Fetch what is missing or altered, verify it, and return the folder.
+
+        Args:
+            on_file: Called with each file before it is fetched.
+
+        Raises:
+            DataError: The hub cannot be reached, or sent something else than the pinned file.
+        """
+        for file in self.files:
+            path = self.folder / file.filename
+            if path.is_file() and sha256(path) == file.sha256:
+                continue
+            on_file(file)
+            _download(file, self.folder)
+            try:
+                verify_file(path, file.sha256)
+            except DataError:
+                path.unlink(missing_ok=True)
+                raise
+        return self.folder
+
+    def verify(self) -> None:
+        """Hash the pulled files again; raises `DataError` for the first that is not as pinned."""
+        for file in self.files:
+            path = self.folder / file.filename
+            if not path.is_file():
+                raise DataError(
+                    f"{path} is missing: run 'lopd-gym data pull {self.name}' to fetch it."
+                )
+            verify_file(path, file.sha256)
+
+
+def home() -> Path:
+    """Return the folder that holds all pulled data."""
+    return Path(os.environ.get("LOPD_GYM_HOME") or Path.home() / ".cache" / "lopd-gym").expanduser()
+
+
+def find(name: str) -> DataSet:
+    """Return the registered data set of this name; raises `UsageError` if there is none."""
+    return cast(DataSet, load(DATASETS, name))
+
+
+def sha256(path: Path) -> str:
+    """Return the SHA-256 of a file's bytes, in hexadecimal."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def verify_file(path: Path, expected: str) -> None:
+    """Raise `DataError` unless the file's SHA-256 is the expected one."""
+    found = sha256(path)
+    if found != expected:
+        raise DataError(
+            f"{path} is not the expected version: expected SHA-256 {expected}, found {found}; "
+            "it is truncated or altered, so fetch it again."
+        )
+
+
+def _download(file: DataFile, folder: Path) -> None:
+    from huggingface_hub import get_hf_file_metadata, hf_hub_download, hf_hub_url
+    from huggingface_hub.errors import OfflineModeIsEnabled
+
+    folder.mkdir(parents=True, exist_ok=True)
+    repository, name, revision = file.repo_id, file.filename, file.revision
+    url = hf_hub_url(repository, name, repo_type="dataset", revision=revision)
+    try:
+        # Asked once, and first: the download itself goes on asking an absent hub for a long time.
+        get_hf_file_metadata(url, timeout=CONNECT_S)
+        hf_hub_download(repository, name, repo_type="dataset", revision=revision, local_dir=folder)
+    except Exception as err:  # of whichever HTTP library the hub's client is built on
+        offline = isinstance(err, OfflineModeIsEnabled)
+        cause = "HF_HUB_OFFLINE is set" if offline else str(err).strip().split("\n")[0]
+        raise DataError(
+            f"Cannot fetch {name} of {repository} from the Hugging Face hub "
+            f"({cause or type(err).__name__}): connect to the network, or put the file into "
+            f"{folder} yourself."
+        ) from err

@@ -1,0 +1,160 @@
+"""A child process that stays and answers length-prefixed JSON requests on its pipes."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import struct
+import subprocess
+import time
+import weakref
+from collections.abc import Callable
+from contextlib import suppress
+from typing import IO, Any
+
+from lopd_gym.sandbox import Limits, SessionDied, SessionTimeout
+
+_HEADER = struct.Struct(">I")
+_CHUNK = 1 << 16
+_STDERR_TAIL = 2_000
+
+
+class PipeSession:
+    """Implements `lopd_gym.sandbox.Session` over a process with piped stdin and stdout.
+
+    ``stderr`` is the file that the process writes its errors to; ``cleanup`` runs once, after the
+    process was killed, also when the session is never closed.
+    """
+
+    def __init__(
+        self,
+        process: subprocess.Popen[bytes],
+        limits: Limits,
+        stderr: IO[bytes],
+        cleanup: Callable[[], None],
+    ) -> None:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        self._process = process
+        self._limits = limits
+        self._stderr = stderr
+        self._stdin, self._stdout = process.stdin.fileno(), process.stdout.fileno()
+        self._readable, self._writable = select.poll(), select.poll()
+        self._readable.register(self._stdout, select.POLLIN)
+        self._writable.register(self._stdin, select.POLLOUT)
+        for pipe in (self._stdin, self._stdout):
+            os.set_blocking(pipe, False)
+        self._end = weakref.finalize(self, end_process, process, stderr, cleanup)
+
+    @property
+    def alive(self) -> bool:
+        """Whether requests can still be sent."""
+        return self._end.alive and self._process.poll() is None
+
+    def request(self, message: Any, wall_s: float | None = None) -> Any:
+        """Send a JSON value and return the answer.
+
+        Raises:
+            SessionTimeout: No answer within the wall time (seconds); the process is killed.
+            SessionDied: The process ended, or answered with something else than JSON.
+        """
+        if not self._end.alive:
+            raise SessionDied("The session was closed.")
+        wall_s = self._limits.wall_s if wall_s is None else wall_s
+        deadline = time.monotonic() + wall_s
+        payload = json.dumps(message).encode()
+        try:
+            self._write(_HEADER.pack(len(payload)) + payload, deadline)
+            answer = self._read_answer(deadline)
+        except TimeoutError:
+            self.close()
+            raise SessionTimeout(f"No answer within {wall_s:g} seconds.") from None
+        except (EOFError, BrokenPipeError):
+            raise self._death() from None
+        try:
+            return json.loads(answer)
+        except ValueError as err:
+            self.close()
+            raise SessionDied(f"The answer is not JSON: {err}.") from err
+
+    def close(self) -> None:
+        """Kill the process; may be called twice."""
+        self._end()
+
+    def _write(self, data: bytes, deadline: float) -> None:
+        view = memoryview(data)
+        while view:
+            try:
+                view = view[os.write(self._stdin, view) :]
+            except BlockingIOError:
+                _wait(self._writable, deadline)
+
+    def _read_answer(self, deadline: float) -> bytes:
+        data = bytearray()
+        size = _HEADER.size
+        while len(data) < size:
+            _wait(self._readable, deadline)
+            chunk = os.read(self._stdout, max(_CHUNK, size - len(data)))
+            if not chunk:
+                raise EOFError
+            data += chunk
+            if size == _HEADER.size <= len(data):
+                size += self._announced(data)
+        return bytes(data[_HEADER.size :])
+
+    def _announced(self, data: bytearray) -> int:
+        size: int = _HEADER.unpack_from(data)[0]
+        limit = self._limits.output_bytes
+        if size > limit:
+            self.close()
+            raise SessionDied(f"An answer of {size} bytes is above the limit of {limit}.")
+        return size
+
+    def _death(self) -> SessionDied:
+        """Describe how the process ended."""
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(1.0)
+        code = self._process.returncode
+        size = os.fstat(self._stderr.fileno()).st_size
+        start = max(0, size - _STDERR_TAIL)
+        said = os.pread(self._stderr.fileno(), _STDERR_TAIL, start).decode(errors="replace")
+        self.close()
+        message = f"The process ended with code {code}: {said.strip() or 'it said nothing'}"
+        return SessionDied(message, memory_killed=ran_out_of_memory(code, said))
+
+
+def ran_out_of_memory(code: int | None, said: str) -> bool:
+    """Guess from exit code and errors whether a memory limit ended a process.
+
+    Under an address-space limit allocations fail, and a program says so in its own words; the
+    kernel's out-of-memory killer sends SIGKILL.
+    """
+    words = ("MemoryError", "bad_alloc", "Cannot allocate memory")
+    return code == -signal.SIGKILL or (code != 0 and any(word in said for word in words))
+
+
+def end_process(
+    process: subprocess.Popen[bytes], stderr: IO[bytes], cleanup: Callable[[], None]
+) -> None:
+    """Kill a process with its group, close its pipes and clean up."""
+    kill_group(process)
+    for pipe in (process.stdin, process.stdout, stderr):
+        if pipe is not None:
+            pipe.close()
+    cleanup()
+
+
+def kill_group(process: subprocess.Popen[bytes]) -> None:
+    """Kill a process that leads its own group, and everything left in the group."""
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def _wait(poll: select.poll, deadline: float) -> None:
+    """Wait until a pipe is ready; raises TimeoutError at the deadline."""
+    left_ms = (deadline - time.monotonic()) * 1_000
+    if left_ms <= 0 or not poll.poll(left_ms):
+        raise TimeoutError
