@@ -16,11 +16,11 @@ from pathlib import Path
 
 import numpy as np
 from lopd_envs.envscaler import make_envscaler
+
+from benchmarks.report import report
 from lopd_gym.env import EpisodeRules, ToolEnv
 from lopd_gym.messages import AssistantMessage
 from lopd_gym.policy.scripted import random_calls
-
-from benchmarks.report import report
 
 CALLS = 15
 EPISODES = 200

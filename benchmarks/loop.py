@@ -1,6 +1,6 @@
 """Turns per second of the agent loop: a scripted policy, the starter suite, recording on.
 
-    python -m benchmarks.loop
+python -m benchmarks.loop
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ import time
 from pathlib import Path
 
 from lopd_envs.envscaler.starter.env import StarterEnv
+
+from benchmarks.report import report
 from lopd_gym.episode import GREEDY, append_episodes
 from lopd_gym.loop import AgentLoop, Job, LoopLimits
 from lopd_gym.policy.scripted import ScriptedPolicy, oracle
-
-from benchmarks.report import report
 
 EPISODES = 2_000
 TARGET = 5_000

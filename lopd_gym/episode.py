@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lopd_gym.errors import DataError
+from lopd_gym.messages import Message, ToolSpec
 from lopd_gym.tasks import Check, Outcome, Termination
 
 
@@ -50,7 +51,7 @@ class Episode:
     ``turn_index`` is -1 in the prompt, else the index of the assistant turn that a token belongs
     to or precedes. ``prefix_len`` counts the tokens up to the end of the first user message: a
     self-teacher replaces only that prefix. ``actions`` lists the executed calls for the bank's
-    traces as (tool name, arguments, observation text).
+    traces as (tool name, arguments, observation text), ``tools`` what the prompt offered.
     """
 
     task_id: str
@@ -70,6 +71,7 @@ class Episode:
     outcome: Outcome
     transcript: tuple[dict[str, Any], ...] = ()
     actions: tuple[tuple[str, dict[str, Any], str], ...] = ()
+    tools: tuple[ToolSpec, ...] = ()
     turns: int = 0
     parse_errors: int = 0
     timings: Timings = field(default_factory=Timings)
@@ -78,6 +80,13 @@ class Episode:
     def failed(self) -> bool:
         """Whether infrastructure broke; such an episode enters no loss and no average."""
         return self.outcome.failed
+
+    @property
+    def opening(self) -> tuple[Message, ...]:
+        """The messages before the policy's first turn."""
+        roles = [entry["role"] for entry in self.transcript]
+        end = roles.index("assistant") if "assistant" in roles else len(roles)
+        return tuple(Message(m["role"], m["content"]) for m in self.transcript[:end])
 
     @property
     def sampled_tokens(self) -> int:
@@ -92,6 +101,7 @@ class Episode:
         plain["sampling"] = asdict(self.sampling)
         plain["timings"] = asdict(self.timings)
         plain["outcome"] = asdict(self.outcome)
+        plain["tools"] = [asdict(spec) for spec in self.tools]
         return plain
 
     @classmethod
@@ -107,6 +117,7 @@ class Episode:
         values["sampling"] = Sampling(**values["sampling"])
         values["timings"] = Timings(**values["timings"])
         values["transcript"] = tuple(values["transcript"])
+        values["tools"] = tuple(ToolSpec(**spec) for spec in values["tools"])
         values["actions"] = tuple((n, a, o) for n, a, o in values["actions"])
         return cls(**values)
 

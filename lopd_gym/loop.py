@@ -20,7 +20,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from lopd_gym.env import ToolEnv
 from lopd_gym.episode import Episode, Sampling, Timings
 from lopd_gym.errors import UsageError
-from lopd_gym.messages import AssistantMessage, Observation
+from lopd_gym.messages import AssistantMessage, Observation, ToolSpec
 from lopd_gym.policy.base import Policy, Recording, Turn, empty_recording
 from lopd_gym.tasks import Outcome, Task, Termination
 
@@ -63,6 +63,7 @@ class _Play:
     env: ToolEnv
     started: float
     task: Task | None = None
+    tools: tuple[ToolSpec, ...] = ()
     transcript: list[dict[str, Any]] = field(default_factory=list)
     actions: list[tuple[str, dict[str, Any], str]] = field(default_factory=list)
     turns: int = 0
@@ -171,8 +172,8 @@ class AgentLoop:
         if "outcome" in info:
             return self._finish(play, info["outcome"])
         if play.turns == 0:
-            play.task = info["task"]
-            self._policy.begin(play.index, info["task"], info["tools"], play.job.seed)
+            play.task, play.tools = info["task"], info["tools"]
+            self._policy.begin(play.index, play.task, play.tools, play.job.seed)
         else:
             self._policy.observe(play.index, messages)
         limit = self._passed_limit(play)
@@ -236,6 +237,7 @@ class AgentLoop:
             outcome=outcome,
             transcript=tuple(play.transcript),
             actions=tuple(play.actions),
+            tools=play.tools,
             turns=play.turns,
             parse_errors=play.parse_errors,
             timings=Timings(wall_s, play.generation_s, play.environment_s),

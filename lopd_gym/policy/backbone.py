@@ -64,8 +64,10 @@ class Backbone:
         *,
         student: StudentConfig | None = None,
         seed: int = 0,
+        source: str | None = None,
     ) -> None:
         self.base = base
+        self.source = source
         self.tokenizer = tokenizer
         self.chat = chat
         self.student_config = student or StudentConfig()
@@ -106,7 +108,7 @@ class Backbone:
             vocabulary=tokenizer.get_vocab(),
             template=tokenizer.chat_template,
         )
-        return cls(base, tokenizer, chat, student=student, seed=seed)
+        return cls(base, tokenizer, chat, student=student, seed=seed, source=source)
 
     @property
     def device(self) -> torch.device:

@@ -18,7 +18,7 @@ from lopd_gym.run.build import env_maker
 from lopd_gym.run.progress import Reporter
 from lopd_gym.run.rollouts import evaluation_jobs, play_phase
 from lopd_gym.run.settings import RunSettings
-from lopd_gym.stats import Interval, mean_interval, paired_difference
+from lopd_gym.stats import Interval, mean_interval, paired_difference, wilson_interval
 
 CHUNKS_PER_BATCH = 2
 """A chunk is this many times the concurrency: long enough to keep the batch full."""
@@ -45,8 +45,9 @@ class Evaluation:
         return {e.task_id: s for e in self.episodes if (s := e.outcome.score) is not None}
 
     def success(self) -> Interval:
-        """Mean success with its 95 % interval over tasks."""
-        return mean_interval(_values(self.successes()))
+        """Rate of success with its 95 % (Wilson) interval over tasks."""
+        values = self.successes().values()
+        return wilson_interval(int(sum(values)), len(values))
 
     def score(self) -> Interval:
         """Mean score with its 95 % interval over tasks."""
@@ -56,8 +57,8 @@ class Evaluation:
         """Paired difference in success to another evaluation, over the tasks of both."""
         ours, theirs = self.successes(), other.successes()
         shared = [t for t in ours if t in theirs]
-        a = np.array([ours[t] for t in shared])
-        return paired_difference(a, np.array([theirs[t] for t in shared]))
+        before, after = ([by_task[t] for t in shared] for by_task in (theirs, ours))
+        return paired_difference(np.array(before), np.array(after))
 
 
 def _values(by_task: dict[str, float]) -> NDArray[np.float64]:

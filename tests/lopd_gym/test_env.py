@@ -8,11 +8,11 @@ import gymnasium
 import pytest
 from gymnasium.utils.env_checker import check_env
 from gymnasium.wrappers import TimeLimit
+
 from lopd_gym.env import EpisodeRules, ToolEnv, episode_seed
 from lopd_gym.errors import UsageError
 from lopd_gym.messages import AssistantMessage, ToolCall
 from lopd_gym.tasks import Termination
-
 from tests.lopd_gym.test_loop import Counter, add
 
 

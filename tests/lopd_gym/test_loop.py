@@ -8,6 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
+
 from lopd_gym.env import EpisodeRules, ToolEnv
 from lopd_gym.episode import Episode, Sampling, append_episodes, read_episodes
 from lopd_gym.errors import DataError

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+
 from lopd_gym.errors import UsageError
 from lopd_gym.run.folder import RunFolder, append_line, read_lines
 from lopd_gym.run.rollouts import training_jobs

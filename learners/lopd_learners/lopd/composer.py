@@ -12,7 +12,7 @@ import json
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 import torch.nn.functional as F
@@ -20,8 +20,13 @@ from pydantic import BaseModel, ConfigDict, Field
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
+from lopd_gym.bank import Experience
+from lopd_gym.bank.trace import item_text
+from lopd_gym.errors import UsageError
 from lopd_gym.policy.backbone import Backbone
+from lopd_gym.policy.loading import find_source
 from lopd_gym.policy.lora import add_lora
+from lopd_learners.lopd.config import LOPDConfig
 
 WEIGHTS_FILE, CONFIG_FILE = "composer.safetensors", "composer.json"
 _ENCODED_TOKENS = 4_096
@@ -36,6 +41,8 @@ class ComposerConfig(BaseModel):
         depth: How often the compressor's block is applied.
         rank: Rank of the encoder's adapter.
         alpha: Scale of the encoder's adapter.
+        scale: Starting size of latents: ``unit`` (each entry about 1, as published) or
+            ``embedding`` (that of the backbone's token embeddings).
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -44,6 +51,7 @@ class ComposerConfig(BaseModel):
     depth: int = Field(default=8, ge=1)
     rank: int = Field(default=8, ge=1)
     alpha: float = Field(default=16.0, gt=0)
+    scale: Literal["unit", "embedding"] = "embedding"
 
 
 class Compressor(nn.Module):
@@ -111,7 +119,8 @@ class Composer(nn.Module):
         heads: int = encoder.config.num_attention_heads
         embeddings: Any = backbone.base.get_input_embeddings().weight
         # A norm's output has the size of an embedding, not of a hidden state.
-        scale = float(embeddings.detach().float().std(dim=0).mean())
+        small = float(embeddings.detach().float().std(dim=0).mean())
+        scale = small if config.scale == "embedding" else 1.0
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             self.compressor = Compressor(backbone.hidden_size, heads, config, scale)
@@ -128,6 +137,13 @@ class Composer(nn.Module):
                 group.append(order.pop())
             made |= zip(group, self._compress([rows[index] for index in group]), strict=True)
         return [made[index] for index in range(len(rows))]
+
+    def memories(self, tasks: Sequence[tuple[str, Sequence[Experience]]]) -> list[Tensor]:
+        """Return the latents [J K, d] of the J experiences of each (instruction, experiences)."""
+        instructions = [instruction for instruction, items in tasks for _ in items]
+        texts = [item_text(x.instruction, x.trace) for _, items in tasks for x in items]
+        made = iter(self(instructions, texts))
+        return [torch.cat([next(made) for _ in items]) for _, items in tasks]
 
     def _ids(self, instruction: str, item: str) -> list[int]:
         encode = self._backbone.encode
@@ -163,3 +179,42 @@ class Composer(nn.Module):
         state = load_file(folder / WEIGHTS_FILE)
         composer.load_state_dict({name: tensor.float() for name, tensor in state.items()})
         return composer
+
+
+def make_composer(config: LOPDConfig, backbone: Backbone, seed: int) -> Composer:
+    """Make the composer that LOPD's config asks for.
+
+    Raises:
+        UsageError: A pretrained composer is asked for and there is none, or it has another shape.
+    """
+    wanted = ComposerConfig(
+        latents=config.latents,
+        depth=config.depth,
+        rank=config.encoder_rank,
+        alpha=config.encoder_alpha,
+        scale=config.latent_scale,
+    )
+    if config.composer_init == "random":
+        return Composer(backbone, wanted, seed)
+    folder = _composer_folder(config.composer_init, backbone)
+    if not (folder / CONFIG_FILE).is_file():
+        raise UsageError(
+            f"No pretrained composer in {folder}: use composer_init=random, or name the folder "
+            f"that holds {CONFIG_FILE}."
+        )
+    composer = Composer.load(backbone, folder)
+    if composer.config != wanted:
+        raise UsageError(
+            f"The composer in {folder} has the shape {composer.config}, the options ask for "
+            f"{wanted}: make them agree, or use composer_init=random."
+        )
+    return composer
+
+
+def _composer_folder(init: str, backbone: Backbone) -> Path:
+    if init != "pretrained":
+        return Path(init)
+    folder = find_source(backbone.source).folder if backbone.source else None
+    if folder is None:
+        raise UsageError("Only a model in a folder can hold a pretrained composer.")
+    return folder
