@@ -19,7 +19,6 @@ from lopd_gym.episode import Episode
 if TYPE_CHECKING:
     from lopd_gym.bank import Bank
     from lopd_gym.policy.backbone import Backbone
-    from lopd_gym.policy.base import Policy
 
 Metrics = dict[str, float]
 Progress = Callable[[int, int, Metrics], None]
@@ -75,10 +74,6 @@ class Learner(ABC):
 
         Failed episodes have already been taken out; the list may be empty.
         """
-
-    def teacher(self) -> Policy | None:
-        """Return a policy that plays as the learner's teacher does, if it has one to evaluate."""
-        return None
 
     @abstractmethod
     def state_dict(self) -> dict[str, Any]:

@@ -91,7 +91,7 @@ def log_probs_at(model: Any, states: Tensor, ids: Tensor) -> Tensor:
     """
 
     def head(part: Tensor, wanted: Tensor) -> Tensor:
-        logits = model.get_output_embeddings()(part).float()
+        logits: Tensor = model.get_output_embeddings()(part).float()
         return logits.gather(-1, wanted) - logits.logsumexp(-1, keepdim=True)
 
     pieces = zip(_chunks(model, states), _chunks(model, ids), strict=True)
@@ -115,4 +115,4 @@ def top_support(model: Any, states: Tensor, count: int) -> tuple[Tensor, Tensor]
 
 def _chunks(model: Any, values: Tensor) -> tuple[Tensor, ...]:
     vocabulary = model.get_output_embeddings().weight.shape[0]
-    return values.split(max(1, _CHUNK_ELEMENTS // vocabulary))
+    return torch.split(values, max(1, _CHUNK_ELEMENTS // vocabulary))

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
+from lopd_gym.cli.console import console as make_console
 from lopd_gym.cli.options import DataOption, env_section
 
 app = typer.Typer(help="List and show environments.", no_args_is_help=True)
@@ -22,7 +22,7 @@ def list_command() -> None:
     for name in names(ENVS):
         summary = (load(ENVS, name).__doc__ or "").strip().split("\n")[0]
         table.add_row(name, summary)
-    Console().print(table)
+    make_console().print(table)
 
 
 @app.command("show")
@@ -35,7 +35,7 @@ def show_command(
     from lopd_gym.run.build import checked_env
     from lopd_gym.tasks import TRAIN_SPLIT
 
-    console = Console(highlight=False)
+    console = make_console()
     split = split or TRAIN_SPLIT
     env = checked_env(env_section(name, data), split)
     console.print(f"[bold]{env.label}[/bold]  data {env.data_hash()[:12] or 'unhashed'}")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
+from lopd_gym.cli.console import console as make_console
 from lopd_gym.cli.options import (
     DataOption,
     EnvOption,
@@ -63,7 +64,7 @@ def evaluate_command(
     settings = validate(RunSettings, values, "the evaluation")
     set_threads(settings.model.source)
     with tempfile.TemporaryDirectory() as temporary:
-        _evaluate(settings, script, out or Path(temporary), Console(highlight=False))
+        _evaluate(settings, script, out or Path(temporary), make_console())
 
 
 def _evaluate(settings: RunSettings, script: str | None, folder: Path, console: Console) -> None:

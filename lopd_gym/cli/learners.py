@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
+
+from lopd_gym.cli.console import console as make_console
 
 app = typer.Typer(help="List and show learners.", no_args_is_help=True)
 
@@ -20,7 +21,7 @@ def list_command() -> None:
     for name in names(LEARNERS):
         learner = load(LEARNERS, name)
         table.add_row(name, learner.summary, learner.paper)
-    Console().print(table)
+    make_console().print(table)
 
 
 @app.command("show")
@@ -29,7 +30,7 @@ def show_command(name: Annotated[str, typer.Argument(help="Learner.")]) -> None:
     from lopd_gym.registry import LEARNERS, load
 
     learner = load(LEARNERS, name)
-    console = Console(highlight=False)
+    console = make_console()
     console.print(f"[bold]{name}[/bold]: {learner.summary}\n{learner.paper}")
     table = Table("option", *learner.presets)
     configs = [learner.config_type(**changes) for changes in learner.presets.values()]

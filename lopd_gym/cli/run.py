@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
+from lopd_gym.cli.console import console as make_console
 from lopd_gym.cli.options import (
     DataOption,
     FormatOption,
@@ -48,7 +49,7 @@ def run_command(
     from lopd_gym.run.settings import RunSettings, validate
 
     values = _values(env, learner, model, data, rollouts, seed, preset, chat_format, config)
-    console = Console(highlight=False)
+    console = make_console()
     if resume is not None:
         folder, settings = RunFolder.existing(resume)
         if env is not None or learner is not None or config is not None or changes:

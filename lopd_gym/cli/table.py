@@ -30,15 +30,17 @@ def print_rows(rows: list[Row], title: str, console: Console) -> None:
     """Print one line for each policy, with 95 % intervals."""
     modes = list(dict.fromkeys(row.mode for row in rows))
     table = Table(title=title, title_justify="left")
-    table.add_column("policy")
+    table.add_column("policy", no_wrap=True)
     for mode in modes:
-        table.add_column(f"success, {mode}", justify="right")
-        table.add_column(f"mean score, {mode}", justify="right")
+        table.add_column(f"success, {mode}", justify="right", no_wrap=True)
+    for mode in modes:
+        table.add_column(f"score, {mode}", justify="right", no_wrap=True)
     table.add_column("tasks", justify="right")
     table.add_column("failed", justify="right")
     for policy in dict.fromkeys(row.policy for row in rows):
         own = {row.mode: row for row in rows if row.policy == policy}
-        cells = [c for m in modes for c in (interval(own[m].success), interval(own[m].score))]
+        cells = [interval(own[m].success) for m in modes]
+        cells += [f"{own[m].score.mean:.3f}" for m in modes]
         failed = sum(row.failed for row in own.values())
         table.add_row(policy, *cells, str(own[modes[0]].tasks), str(failed))
     console.print(table)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -50,10 +49,6 @@ class Checkpoints:
                 f"The checkpoint {path} is damaged ({err}): delete it to use the one before."
             ) from err
         return state
-
-    def clear(self) -> None:
-        """Delete all checkpoints: the run is finished and its student exported."""
-        shutil.rmtree(self._folder, ignore_errors=True)
 
     def _path(self, step: int) -> Path:
         return self._folder / f"step-{step:06d}.pt"

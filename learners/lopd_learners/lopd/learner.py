@@ -116,7 +116,7 @@ class LOPD(Learner):
                 rows = self._with_latents(part)
                 log_probs = self._sampled_log_probs(rows)
                 part_loss = -torch.cat(log_probs).sum() / total
-                part_loss.backward()  # type: ignore[no-untyped-call]
+                part_loss.backward()
                 loss += part_loss.item()
             self._step(optimiser, self.composer.parameters(), config.cold_start_clip)
             progress(step + 1, steps, {"loss": loss})
@@ -128,7 +128,7 @@ class LOPD(Learner):
         states = supervised_states(base, rows)
         targets = torch.cat([row.targets for row in rows]).to(states.device)
         flat = log_probs_at(base, states, targets[:, None]).squeeze(-1)
-        return list(flat.split([int(row.supervised.sum()) for row in rows]))
+        return list(torch.split(flat, [int(row.supervised.sum()) for row in rows]))
 
     # -- one training step -------------------------------------------------------------------
 
@@ -159,7 +159,7 @@ class LOPD(Learner):
             support, entropy = top_support(base, states, self.config.support)
             q_log = log_probs_at(base, states, support)
             sizes = [x.tokens for x in part]
-            split = (t.split(sizes) for t in (support, q_log, entropy))
+            split = (torch.split(t, sizes) for t in (support, q_log, entropy))
             for x, ids, logs, bits in zip(part, *split, strict=True):
                 x.support, x.q_log, x.entropy = ids, logs, bits
 
@@ -174,7 +174,7 @@ class LOPD(Learner):
             loss = reverse_kl(with_tail(log_probs[:, :-1]), q_log).sum() / total
             loss.backward()  # type: ignore[no-untyped-call]
             kl += loss.item()
-            noted = log_probs.detach().split([x.tokens for x in part])
+            noted = torch.split(log_probs.detach(), [x.tokens for x in part])
             for x, values in zip(part, noted, strict=True):
                 x.p_log = values
         parameters = self._backbone.student_parameters()
@@ -229,8 +229,8 @@ class LOPD(Learner):
         if self.config.delta_clamp is not None:
             lead = lead.clamp(-self.config.delta_clamp, self.config.delta_clamp)
         sizes = [x.tokens for x in part]
-        kls = torch.stack([values.mean() for values in kl.split(sizes)])
-        return kls, torch.stack([values.mean() for values in lead.split(sizes)])
+        kls = torch.stack([values.mean() for values in torch.split(kl, sizes)])
+        return kls, torch.stack([values.mean() for values in torch.split(lead, sizes)])
 
     def _anchors(self, part: Sequence[Example], latents: Sequence[Tensor]) -> Tensor:
         """Mean squared distance of each episode's latents to the cold-start composer's."""
