@@ -16,7 +16,7 @@ from lopd_gym.cli.options import (
     ModelOption,
     SetOption,
     env_section,
-    set_threads,
+    play_settings,
 )
 
 if TYPE_CHECKING:
@@ -44,25 +44,13 @@ def evaluate_command(
     """Evaluate a model on a split: success and mean score with 95 % intervals."""
     import tempfile
 
-    from lopd_gym.run.settings import (
-        TINY,
-        TINY_DEFAULTS,
-        RunSettings,
-        apply_overrides,
-        merge,
-        validate,
+    settings = play_settings(
+        env_section(env, data),
+        model,
+        chat_format,
+        changes,
+        evaluation={"split": split, "tasks": tasks, "greedy": greedy},
     )
-
-    values: dict[str, Any] = {}
-    if model == TINY or Path(model, "lopd_gym.json").exists():
-        merge(values, TINY_DEFAULTS)
-    evaluation = {"split": split, "tasks": tasks, "greedy": greedy}
-    section = {"source": model, "chat_format": chat_format}
-    merge(values, {"env": env_section(env, data), "model": section, "evaluation": evaluation})
-    values["learner"] = {"name": "none"}
-    apply_overrides(values, changes or [])
-    settings = validate(RunSettings, values, "the evaluation")
-    set_threads(settings.model.source)
     with tempfile.TemporaryDirectory() as temporary:
         _evaluate(settings, script, out or Path(temporary), make_console())
 

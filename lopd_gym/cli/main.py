@@ -12,6 +12,7 @@ import typer
 from rich.console import Console
 
 from lopd_gym.cli import bank, data, envs, learners
+from lopd_gym.cli.bank_build import build_command
 from lopd_gym.cli.evaluate import evaluate_command
 from lopd_gym.cli.export import export_command
 from lopd_gym.cli.run import run_command
@@ -29,6 +30,7 @@ app.command("eval")(evaluate_command)
 app.command("export")(export_command)
 app.add_typer(envs.app, name="envs")
 app.add_typer(learners.app, name="learners")
+bank.app.command("build")(build_command)
 app.add_typer(bank.app, name="bank")
 app.add_typer(data.app, name="data")
 

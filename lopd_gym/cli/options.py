@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+if TYPE_CHECKING:
+    from lopd_gym.run.settings import RunSettings
 
 EnvOption = Annotated[str, typer.Option("--env", help="Environment, see: lopd-gym envs list.")]
 DataOption = Annotated[
@@ -30,6 +33,30 @@ def env_section(name: str, data: Path | None) -> dict[str, Any]:
     if data is not None:
         section["data"] = str(data)
     return section
+
+
+def play_settings(
+    env: dict[str, Any], model: str, chat_format: str | None, changes: list[str] | None, **more: Any
+) -> RunSettings:
+    """Build settings for playing with a model, without a learner."""
+    from lopd_gym.run.settings import (
+        TINY,
+        TINY_DEFAULTS,
+        RunSettings,
+        apply_overrides,
+        merge,
+        validate,
+    )
+
+    values: dict[str, Any] = {}
+    if model == TINY or Path(model, "lopd_gym.json").exists():
+        merge(values, TINY_DEFAULTS)
+    section = {"source": model, "chat_format": chat_format}
+    merge(values, {"env": env, "model": section, "learner": {"name": "none"}, **more})
+    apply_overrides(values, changes or [])
+    settings = validate(RunSettings, values, "the settings")
+    set_threads(settings.model.source)
+    return settings
 
 
 def set_threads(model: str) -> None:

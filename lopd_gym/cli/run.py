@@ -45,6 +45,7 @@ def run_command(
     ] = None,
 ) -> None:
     """Train a learner in an environment, from baseline to exported student."""
+    from lopd_gym.run.build import checked_env
     from lopd_gym.run.folder import RunFolder
     from lopd_gym.run.settings import RunSettings, validate
 
@@ -59,6 +60,7 @@ def run_command(
             raise UsageError("run needs --env and --learner (or --config, or --resume DIR).")
         resolved = resolve(values, changes or [])
         settings = validate(RunSettings, resolved, "the run")
+        checked_env(settings.env, settings.evaluation.split).close()
         folder = RunFolder.create(settings, Path("runs"), out)
     _play(settings, folder, console)
 

@@ -112,11 +112,12 @@ class RunSettings(Section):
 
 TINY_DEFAULTS: dict[str, Any] = {
     "model": {"student": {"kind": "full"}},
-    "rollouts": 1_152,
+    "rollouts": 672,
     "bank_rollouts": 192,
     "episodes_per_step": 48,
     "max_new_tokens": 48,
     "limits": {"concurrency": 64, "max_tokens": 4_096},
+    "evaluation": {"every": 1},
 }
 """What the shipped tiny policy wants: it is small enough for full-parameter updates, and its
 turns are short."""
