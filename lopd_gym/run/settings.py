@@ -71,6 +71,7 @@ class RunSettings(Section):
         learner: Name and options of the learner, its preset included.
         rollouts: Training episodes in all, those that fill the bank included.
         bank_rollouts: Episodes of the base policy that fill the bank.
+        bank_min_score: Score from which such an episode becomes an experience.
         episodes_per_step: Episodes that one update of the learner consumes.
         max_new_tokens: Tokens of one assistant turn.
         max_failure_rate: Share of failed episodes above which the run stops with an error.
@@ -82,6 +83,7 @@ class RunSettings(Section):
     seed: int = 0
     rollouts: int = Field(1_600, ge=1)
     bank_rollouts: int = Field(320, ge=0)
+    bank_min_score: float = Field(0.8, ge=0, le=1)
     episodes_per_step: int = Field(32, ge=1)
     sampling: Sampling = Sampling()
     max_new_tokens: int = Field(4_096, ge=1)

@@ -58,7 +58,7 @@ class Summary:
         modes = [m for m in MODES if f"base-{m}" in found]
         gain = {m: found[f"student-{m}"].gain_over(found[f"base-{m}"]) for m in modes}
         bank = settings.bank_rollouts * run.bank_used
-        training = settings.steps * settings.episodes_per_step
+        training = run.trained_steps * settings.episodes_per_step
         return cls(
             env=run.env.label,
             split=settings.evaluation.split,
@@ -112,7 +112,7 @@ def _curve(run: TrainingRun, modes: list[str], bank: int) -> list[tuple[int, str
                 step = int(name.split("-")[1])
                 rollouts = bank + step * settings.episodes_per_step
                 points.append((rollouts, mode, evaluation.success().mean))
-        total = bank + settings.steps * settings.episodes_per_step
+        total = bank + run.trained_steps * settings.episodes_per_step
         points.append((total, mode, run.evaluations[f"student-{mode}"].success().mean))
     return points
 

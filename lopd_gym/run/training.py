@@ -17,7 +17,6 @@ import torch
 from lopd_gym.bank import Bank, experience_from, get_embedder
 from lopd_gym.env import episode_seed
 from lopd_gym.episode import GREEDY, Episode, Sampling, append_episodes
-from lopd_gym.errors import LopdGymError
 from lopd_gym.learner import Learner, LearnerContext
 from lopd_gym.loop import AgentLoop
 from lopd_gym.policy.backbone import Backbone
@@ -47,6 +46,7 @@ class TrainingRun:
         self.checkpoints = Checkpoints(folder.path / "checkpoints")
         self.evaluations: dict[str, Evaluation] = {}
         self.bank_used = False
+        self.trained_steps = 0
         self._timings_file = folder.path / "timings.json"
         known = read_json(self._timings_file) if self._timings_file.exists() else {}
         self.minutes: dict[str, float] = known
@@ -61,7 +61,9 @@ class TrainingRun:
         self.bank_used = learner.needs.bank
         with self._timed("bank"):
             successes = self._fill_bank(learner)
-        self._train(learner, successes)
+        if not self._nothing_to_learn_from(learner, successes):
+            self._train(learner, successes)
+            self.trained_steps = self.settings.steps
         with self._timed("final evaluation"):
             self._evaluate_model("student", "student", self.settings.evaluation.tasks)
         with self._timed("export"):
@@ -105,15 +107,22 @@ class TrainingRun:
             episodes = play_phase(
                 loop, jobs, path, chunk, lambda e: phase.advance(), settings.max_failure_rate
             )
-        remembered = [(e, x) for e in episodes if (x := experience_from(e)) is not None]
-        if not remembered:
-            raise LopdGymError(
-                f"None of the {count} episodes that fill the bank succeeded, so there is no "
-                "experience to learn from: raise bank_rollouts, or start from a stronger model."
-            )
+        worth = settings.bank_min_score
+        remembered = [(e, x) for e in episodes if (x := experience_from(e, worth)) is not None]
         self.bank.add([experience for _, experience in remembered])
         self.reporter.say(f"bank: {len(remembered)} experiences from {count} rollouts")
         return [episode for episode, _ in remembered]
+
+    def _nothing_to_learn_from(self, learner: Learner, successes: Sequence[Episode]) -> bool:
+        """Whether a learner that needs experiences has none; says so."""
+        if successes or not learner.needs.bank:
+            return False
+        self.reporter.say(
+            f"NO TRAINING: no episode that fills the bank scored {self.settings.bank_min_score} or "
+            "more, so there is no experience to learn from and the student stays as the base. "
+            "Raise bank_rollouts, lower bank_min_score, or start from a stronger model."
+        )
+        return True
 
     def _train(self, learner: Learner, successes: Sequence[Episode]) -> None:
         done = self._restore(learner)

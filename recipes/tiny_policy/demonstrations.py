@@ -3,8 +3,8 @@
 Without a memory, a demonstrator follows the WRONG option of each house rule with a fixed
 probability (`WRONG`): the policy learns to copy and to call tools well, and bad habits. With a
 memory of the same domain (one or two traces), it does as the memory does: the policy learns to
-read. Those memories show random options, so reading pays and knowing does not. With a memory of
-another domain it does as without one. Only training tasks are used.
+read. Half of the texts and all latents show random options, so reading pays and knowing does not.
+With a memory of another domain it does as without one. Only training tasks are used.
 """
 
 from __future__ import annotations
@@ -49,6 +49,9 @@ WRONG: dict[str, tuple[float, float]] = {
 The demonstrator then succeeds on a quarter of the tasks. Sampled, every domain has some successes;
 greedily, a domain has all or none, so .65 and .38 stay clear of one half.
 """
+
+TRUE_TEXTS = 0.5
+"""How often a trace that is shown as text follows the true rules; else it follows random ones."""
 
 DISTRACTED = 0.2
 """How often one of the two traces behind latents is of another domain, and to be ignored."""
@@ -106,7 +109,8 @@ class Demonstrator:
         if memory == "none" or not same_domain:
             followed, held = _habit(rng, task.group), DOMAINS[task.group].true_rules
         else:
-            followed = held = _random_options(rng)
+            true = memory == "text" and rng.random() < TRUE_TEXTS
+            followed = held = DOMAINS[task.group].true_rules if true else _random_options(rng)
         items: tuple[Item, ...] = ()
         if memory != "none":
             domain = task.group if same_domain else _other_domain(rng, task)

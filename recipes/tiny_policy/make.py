@@ -2,7 +2,7 @@
 
     python -m recipes.tiny_policy.make [--to FOLDER] [--seed 0]
 
-One process and one thread; about 35 CPU-minutes and 1.5 GB. ``--seed`` (0 for what ships) fixes
+One process and one thread; about 40 CPU-minutes and 1.5 GB. ``--seed`` (0 for what ships) fixes
 the first weights, the order of the demonstrations and everything drawn in them. The same seed on
 the same machine and library versions gives the same weights.
 
@@ -19,9 +19,14 @@ What is built in, and should be known to whoever reads results of this policy:
   it is known in advance.
 - **It has been taught to read memories**, as text and as the composer's latents, from the same
   domain, and to ignore those of other domains. A model of this size would not do it by itself.
-- Neither policy nor composer is told which house rules are true by what they read in memories:
-  memories show random options, in worlds where those options hold. The true ones enter only as
-  the other side of the habits, and in the tools' answers to a broken rule.
+- **The true house rules come in at three places only**: as the other side of those habits, in the
+  tools' answers to a broken rule, and in half of the policy's text memories (the other half shows
+  random rules, in worlds where those hold). The composer learns from random rules alone.
+
+What came of it, on 256 held-out tasks (``python -m recipes.tiny_policy.evaluate``; standard errors
+up to .03):
+
+MEASURED
 """
 
 from __future__ import annotations

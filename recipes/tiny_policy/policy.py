@@ -26,7 +26,7 @@ def make_policy(tokenizer: Any, seed: int, report: Report) -> Qwen3ForCausalLM:
     demonstrator = Demonstrator(get_format("compact"), tokenizer)
 
     def demonstration(number: int) -> Sample:
-        rng = random.Random(f"{seed}/demonstration/{number}")
+        rng = random.Random(f"{seed}/{number}")
         kind = rng.random()
         if kind < WITHOUT_MEMORY:
             return demonstrator.draw(rng, "none")

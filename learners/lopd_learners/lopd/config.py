@@ -24,7 +24,6 @@ class LOPDConfig(BaseModel):
         latents: Latent vectors of each experience (K).
         support: Tokens of the teacher's support, beside the tail (M).
         self_retrieval: Whether a task's own past success may be retrieved.
-        min_score: Score from which an episode of the bank phase is used in the cold start.
         margin: Log-ratio by which the teacher should lead, in nats per token (m).
         beta: Starting value of the margin's dual variable.
         beta_rate: Its step size; with ``beta`` 0 and a rate of 0 there is no margin.
@@ -59,7 +58,6 @@ class LOPDConfig(BaseModel):
     latents: int = Field(32, ge=1)
     support: int = Field(20, ge=1)
     self_retrieval: bool = False
-    min_score: float = Field(0.8, ge=0, le=1)
     margin: float = 0.05
     beta: float = Field(0.0, ge=0)
     beta_rate: float = Field(0.5, ge=0)

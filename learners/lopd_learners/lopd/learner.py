@@ -103,8 +103,7 @@ class LOPD(Learner):
         """Fit the composer to the base policy's own successes (paper, A.2)."""
         config = self.config
         steps = config.cold_start_steps if config.composer == "train" else 0
-        good = [e for e in successes if (e.outcome.score or 0.0) >= config.min_score]
-        examples = [x for e in good if (x := self._example(e)) is not None]
+        examples = [x for e in successes if (x := self._example(e)) is not None]
         optimiser = torch.optim.AdamW(self.composer.parameters(), lr=config.cold_start_lr)
         rng = np.random.default_rng(episode_seed(self.context.seed, "cold start"))
         for step in range(steps if examples else 0):
