@@ -26,7 +26,13 @@ What is built in, and should be known to whoever reads results of this policy:
 What came of it, on 256 held-out tasks (``python -m recipes.tiny_policy.evaluate``; standard errors
 up to .03):
 
-MEASURED
+    memory                  greedy  sampled
+    none                      .238     .285
+    text, own domain         1.000    1.000
+    text, other domain        .207     .309
+    latents, own domain       .996     .969
+    latents, other domain     .160     .270
+    latents, untrained        .176     .273
 """
 
 from __future__ import annotations

@@ -93,6 +93,15 @@ class World:
         return self._modules[name]
 
 
+def _at(world: World, convert: Callable[[float], Any]) -> Callable[[float | None], Any]:
+    """Return a converter of seconds whose default is the world's time."""
+
+    def converted(seconds: float | None = None) -> Any:
+        return convert(world.read_s() if seconds is None else seconds)
+
+    return converted
+
+
 def _time_module(world: World) -> ModuleType:
     module = _copy_of(real_time, [n for n in vars(real_time) if not n.startswith("_")])
     started_us = world.now_us
@@ -109,9 +118,6 @@ def _time_module(world: World) -> ModuleType:
     def sleep(seconds: float) -> None:
         world.now_us += int(seconds * 1e6)
 
-    def at(convert: Callable[[float], Any]) -> Callable[[float | None], Any]:
-        return lambda seconds=None: convert(world.read_s() if seconds is None else seconds)
-
     def strftime(form: str, moment: Any = None) -> str:
         return real_time.strftime(
             form, real_time.localtime(world.read_s()) if moment is None else moment
@@ -124,7 +130,7 @@ def _time_module(world: World) -> ModuleType:
         setattr(module, name, elapsed_s)
         setattr(module, f"{name}_ns", elapsed_ns)
     for convert in (real_time.gmtime, real_time.localtime, real_time.ctime):
-        setattr(module, convert.__name__, at(convert))
+        setattr(module, convert.__name__, _at(world, convert))
     vars(module).update(time=world.read_s, time_ns=read_ns, sleep=sleep)
     vars(module).update(strftime=strftime, asctime=asctime)
     return module
