@@ -121,7 +121,8 @@ class PipeSession:
         start = max(0, size - _STDERR_TAIL)
         said = os.pread(self._stderr.fileno(), _STDERR_TAIL, start).decode(errors="replace")
         self.close()
-        message = f"The process ended with code {code}: {said.strip() or 'it said nothing'}"
+        last_line = (said.strip().splitlines() or ["it said nothing"])[-1]
+        message = f"The process ended with code {code}: {last_line}"
         return SessionDied(message, memory_killed=ran_out_of_memory(code, said))
 
 
