@@ -151,16 +151,18 @@ def _records(path: Path, key: str) -> Iterator[tuple[str, dict[str, Any]]]:
         verify_file(path, expected_hash)
     try:
         whole = json.loads(path.read_bytes())
-    except ValueError as err:
+    except (ValueError, RecursionError) as err:
         raise DataError(
             f"{path}: expected whole JSON, found an end or fault in it ({err}); the file is "
             "truncated or altered."
         ) from err
     records = list(whole.values()) if isinstance(whole, dict) else whole
+    if not isinstance(records, list) or not records:
+        found = "none" if records == [] else type(records).__name__
+        raise DataError(f"{path}: expected records, found {found}.")
     count = _COUNTS.get(path.name, len(records))
-    if not isinstance(records, list) or not records or len(records) != count:
-        found = len(records) if isinstance(records, list) else type(records).__name__
-        raise DataError(f"{path}: expected {count or 'some'} records, found {found}.")
+    if len(records) != count:
+        raise DataError(f"{path}: expected {count} records, found {len(records)}.")
     seen = set()
     for number, record in enumerate(records):
         where = f"{path}, record {number}"

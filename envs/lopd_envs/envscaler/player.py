@@ -6,6 +6,7 @@ calls in a new one. A call that took its process along is never replayed.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -80,9 +81,11 @@ class WorkerTools:
         """
         if name not in self._names or name.startswith("_"):
             return ToolResult(error_text(f"unknown tool {name!r}"), refused=True)
-        if not isinstance(arguments or {}, Mapping):
+        try:
+            own = json.loads(json.dumps(dict(arguments or {})))
+        except (TypeError, ValueError, RecursionError):
             return ToolResult(error_text("the arguments are not a JSON object"), refused=True)
-        request = {"op": "call", "name": name, "arguments": dict(arguments or {})}
+        request = {"op": "call", "name": name, "arguments": own}
         try:
             answer = self._ask(request)
         except SessionTimeout:
@@ -120,15 +123,19 @@ class WorkerTools:
         return passed, error
 
     def _ask(self, request: Mapping[str, Any]) -> Any:
-        """Send a request; a process that died for no reason of the request's is replaced, once."""
+        """Send a request; a process that dies is replaced once, for it may have been an accident.
+
+        Raises:
+            SessionTimeout: The request takes too long.
+            SessionDied: The request exhausts the memory, twice.
+            InfrastructureError: The process died twice for no reason of the request's.
+        """
         try:
             if not self._worker.alive:
                 self._replay()
             return self._worker.request(request)
-        except SessionDied as err:
-            if err.memory_killed:
-                raise
-        self._replay()
+        except SessionDied:
+            self._replay()
         try:
             return self._worker.request(request)
         except SessionDied as err:

@@ -17,10 +17,15 @@ from lopd_gym.sandbox import Limits
 
 ENV_ID = "env_141_rl"
 TASK_ID = f"{ENV_ID}-task_1"
-LIMITS = Limits(wall_s=1.0, memory_mib=256)
+LIMITS = Limits(wall_s=20.0, memory_mib=256)
+HASTY = Limits(wall_s=1.5, memory_mib=256)
+"""For tests that wait for the limit; on a busy machine a process needs a moment to start."""
 
-SOURCE = '''
+SOURCE = """
 import time, uuid, random, datetime
+
+class Marks(list):
+    pass
 
 class Shelf:
     def __init__(self, init_config):
@@ -80,9 +85,13 @@ class Shelf:
                 pass
         return {"found": found}
 
+    def mark(self):
+        self.marks = Marks(["apple"])
+        return {"success": True}
+
     def _hidden(self):
         return {"success": True}
-'''
+"""
 
 PASSES = "def check_func(final_state):\n    return 'apple' in final_state['items']"
 CHANGED = "def check_func(final_state):\n    return final_state != initial_state"
@@ -99,7 +108,8 @@ def tool(name: str, *parameters: str) -> dict[str, Any]:
     }
 
 
-NAMES = ("stamp", "hang", "eat", "eat_once", "shout", "quit", "peek", "init_config", "_hidden")
+NAMES = ("stamp", "mark", "hang", "eat", "eat_once", "shout", "quit", "peek")
+HIDDEN = ("init_config", "_hidden")
 
 
 def environment(**changes: Any) -> dict[str, Any]:
@@ -109,7 +119,7 @@ def environment(**changes: Any) -> dict[str, Any]:
         "env_class_code": SOURCE,
         "environment_introduction": "A shelf.",
         "constraints_rules": ["Names are text."],
-        "tools": [tool("add", "name"), tool("label", "name", "note"), *map(tool, NAMES)],
+        "tools": [tool("add", "name"), tool("label", "name", "note"), *map(tool, NAMES + HIDDEN)],
     }
     return record | changes
 
@@ -135,12 +145,15 @@ def write(folder: Path, environments: Any, scenarios: Any) -> Path:
     return folder
 
 
-def make_env(folder: Path, *checks: str, limits: Limits = LIMITS, **rules: Any) -> ReleaseEnv:
+def make_env(
+    folder: Path, *checks: str, sandbox: Any = None, limits: Limits = LIMITS, **rules: Any
+) -> ReleaseEnv:
     corpus = load_corpus(write(folder, [environment()], [scenario(*checks)]))
-    return ReleaseEnv(corpus, ProcessSandbox(), "train", EpisodeRules(**rules), limits)
+    sandbox = sandbox or ProcessSandbox()
+    return ReleaseEnv(corpus, sandbox, "train", EpisodeRules(**rules), limits)
 
 
-def call(name: str, **arguments: Any) -> AssistantMessage:
+def call(name: str, /, **arguments: Any) -> AssistantMessage:
     return AssistantMessage(tool_calls=(ToolCall(name, arguments),))
 
 

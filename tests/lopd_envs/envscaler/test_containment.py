@@ -6,17 +6,21 @@ import json
 import os
 import signal
 from pathlib import Path
+from typing import Any
 
 import pytest
+from lopd_sandboxes.process import ProcessSandbox
+from lopd_sandboxes.session import PipeSession
 
 from lopd_gym.errors import InfrastructureError
+from lopd_gym.sandbox import Limits, SessionDied
 from lopd_gym.tasks import Termination
 from tests.lopd_envs.envscaler.synthetic import (
     CHANGED,
     DONE,
     EATS,
     HANGS,
-    LIMITS,
+    HASTY,
     PASSES,
     TASK_ID,
     call,
@@ -26,7 +30,7 @@ from tests.lopd_envs.envscaler.synthetic import (
 
 
 def test_a_hanging_tool_ends_its_episode_with_a_timeout(tmp_path: Path) -> None:
-    env = make_env(tmp_path, on_exception="observation")
+    env = make_env(tmp_path, limits=HASTY, on_exception="observation")
     env.reset(seed=0)
     env.step(call("add", name="apple"))
     messages, reward, terminated, truncated, info = env.step(call("hang"))
@@ -42,7 +46,7 @@ def test_a_hanging_tool_ends_its_episode_with_a_timeout(tmp_path: Path) -> None:
 
 
 def test_a_hanging_check_fails_and_the_others_are_still_verified(tmp_path: Path) -> None:
-    env = make_env(tmp_path, PASSES, HANGS, CHANGED)
+    env = make_env(tmp_path, PASSES, HANGS, CHANGED, limits=HASTY)
     env.reset(seed=0)
     env.step(call("add", name="apple"))
     *_, info = env.step(DONE)
@@ -90,7 +94,7 @@ def test_a_check_that_eats_the_memory_fails_alone(tmp_path: Path) -> None:
 
 
 def test_a_killed_worker_is_replaced_by_replay(tmp_path: Path) -> None:
-    env = make_env(tmp_path)
+    env = make_env(tmp_path, limits=HASTY)
     env.reset(seed=3)
     undisturbed = [env.step(call("stamp"))[0][0].content for _ in range(3)]
     env.reset(seed=3)
@@ -104,14 +108,43 @@ def test_a_killed_worker_is_replaced_by_replay(tmp_path: Path) -> None:
     env.close()
 
 
+class Dying:
+    """A sandbox whose sessions open an episode and die of every call."""
+
+    name = "dying"
+    alive = True
+
+    def __init__(self, memory_killed: bool) -> None:
+        self.memory_killed = memory_killed
+        self.sessions = 0
+
+    def session(self, program: bytes, limits: Limits | None = None) -> Dying:
+        self.sessions += 1
+        return self
+
+    def request(self, message: Any, wall_s: float | None = None) -> Any:
+        if message["op"] == "open":
+            return {}
+        raise SessionDied("The process ended.", memory_killed=self.memory_killed)
+
+    def close(self) -> None:
+        pass
+
+
 def test_a_worker_that_keeps_dying_is_an_infrastructure_failure(tmp_path: Path) -> None:
-    env = make_env(tmp_path)
+    env = make_env(tmp_path, sandbox=Dying(memory_killed=False))
     env.reset(seed=0)
-    env.close()
-    env.toolset._worker._sandbox = Broken()  # type: ignore[attr-defined]
-    with pytest.raises(InfrastructureError, match="worker failed"):
+    with pytest.raises(InfrastructureError, match="died twice"):
         env.step(call("add", name="apple"))
     assert env.outcome is None
+
+
+def test_a_call_that_takes_the_process_along_ends_its_episode(tmp_path: Path) -> None:
+    env = make_env(tmp_path, sandbox=Dying(memory_killed=True))
+    env.reset(seed=0)
+    *_, info = env.step(call("add", name="apple"))
+    assert info["outcome"].termination is Termination.TOOL_EXCEPTION
+    assert info["outcome"].error == "add ran out of memory"
 
 
 class Broken:
@@ -119,10 +152,14 @@ class Broken:
 
     name = "broken"
 
-    def session(self, program: bytes, limits: object) -> object:
-        from lopd_sandboxes.process import ProcessSandbox
+    def session(self, program: bytes, limits: Limits | None = None) -> PipeSession:
+        return ProcessSandbox().session(b"raise SystemExit(3)", limits)
 
-        return ProcessSandbox().session(b"raise SystemExit(3)", LIMITS)
+
+def test_a_worker_that_does_not_start_is_an_infrastructure_failure(tmp_path: Path) -> None:
+    env = make_env(tmp_path, sandbox=Broken())
+    with pytest.raises(InfrastructureError, match="ended with code 3"):
+        env.reset(seed=0)
 
 
 def test_what_a_tool_prints_raises_or_imports_stays_inside(tmp_path: Path) -> None:
@@ -137,7 +174,13 @@ def test_what_a_tool_prints_raises_or_imports_stays_inside(tmp_path: Path) -> No
 MUTATES = "def check_func(final_state):\n    final_state['items'].clear()\n    {}return True"
 LEAKS = MUTATES.format("initial_state['items']['apple'] = 1\n    ")
 MISSES = "def check_func(final_state):\n    return initial_stat == final_state"
-HELPED = "def names(s):\n    return set(s['items'])\n\ndef check_func(s):\n    return 'apple' in names(s)"
+HELPED = """
+def names(state):
+    return set(state["items"])
+
+def check_func(final_state):
+    return "apple" in names(final_state)
+"""
 UNTOUCHED = "def check_func(final_state):\n    return initial_state['items'] == {'pear': 0}"
 
 
@@ -147,6 +190,16 @@ def test_checks_do_not_see_each_others_changes(tmp_path: Path) -> None:
     env.step(call("add", name="apple"))
     assert all(c.passed for c in env.verify())
     assert all(c.passed for c in env.step(DONE)[4]["outcome"].checks)
+    env.close()
+
+
+def test_a_state_of_unusual_values_is_copied_for_each_check_too(tmp_path: Path) -> None:
+    spoils = "def check_func(s):\n    return s['marks'].pop() == 'apple'"
+    env = make_env(tmp_path, spoils, spoils)
+    env.reset(seed=0)
+    env.step(call("mark"))
+    assert all(c.passed for c in env.verify())
+    assert env.step(DONE)[1] == 1.0
     env.close()
 
 
