@@ -24,7 +24,12 @@ class Checkpoints:
         self._folder.mkdir(parents=True, exist_ok=True)
         temporary = self._folder / f".step-{step:06d}.tmp"
         with temporary.open("wb") as out:
-            torch.save(state, out)
+            try:
+                torch.save(state, out)
+            except RuntimeError as err:  # what torch makes of a Ctrl-C while it writes
+                if isinstance(err.__context__, KeyboardInterrupt):
+                    raise KeyboardInterrupt from err
+                raise
             out.flush()
             os.fsync(out.fileno())
         temporary.replace(self._path(step))
