@@ -81,13 +81,16 @@ class WorkerTools:
         """
         if name not in self._names or name.startswith("_"):
             return ToolResult(error_text(f"unknown tool {name!r}"), refused=True)
+        unreadable = ToolResult(error_text("the arguments are not a JSON object"), refused=True)
         try:
             own = json.loads(json.dumps(dict(arguments or {})))
         except (TypeError, ValueError, RecursionError):
-            return ToolResult(error_text("the arguments are not a JSON object"), refused=True)
+            return unreadable
         request = {"op": "call", "name": name, "arguments": own}
         try:
             answer = self._ask(request)
+        except RecursionError:  # nested so deeply that only the request around them was too much
+            return unreadable
         except SessionTimeout:
             return _lost(f"{name} took too long", Termination.TIMEOUT)
         except SessionDied:

@@ -98,6 +98,19 @@ def test_what_is_no_json_object_is_refused(env: ReleaseEnv, arguments: Any) -> N
     assert ("error" in result.content) == bool(arguments)
 
 
+def test_arguments_nested_at_the_edge_of_what_can_be_read_are_answered(env: ReleaseEnv) -> None:
+    refused = []
+    value: list[Any] = []
+    for _ in range(1_000):
+        value = [value]
+        if len(refused) > 20:
+            break
+        result = env.toolset.call("get_provider_info_by_id", {"provider_id": value})
+        assert "error" in result.content
+        refused += [result] if result.refused else []
+    assert len(refused) > 20
+
+
 @pytest.mark.parametrize("name", ["__init__", "__class__", "init_config", "_hidden", "items", ""])
 def test_the_worker_itself_refuses_what_is_no_tool(tmp_path: Path, name: str) -> None:
     env = make_env(tmp_path)
