@@ -85,7 +85,7 @@ class AgentLoop:
         self._make_env = make_env
         self._policy = policy
         self._sampling = sampling
-        self._limits = limits or LoopLimits()
+        self.limits = limits or LoopLimits()
         self._idle: list[ToolEnv] = []
         self._threads: ThreadPoolExecutor | None = None
 
@@ -102,7 +102,7 @@ class AgentLoop:
         episodes: dict[int, Episode] = {}
         try:
             while queue or plays:
-                while queue and len(plays) < self._limits.concurrency:
+                while queue and len(plays) < self.limits.concurrency:
                     index, job = queue.popleft()
                     play = _Play(index, job, self._take_env(), time.perf_counter())
                     plays[index] = play
@@ -148,7 +148,7 @@ class AgentLoop:
     def _submit(self, env: ToolEnv, work: Callable[..., Reply], *args: Any) -> Future[Reply]:
         if env.blocking:
             if self._threads is None:
-                self._threads = ThreadPoolExecutor(self._limits.concurrency, "env")
+                self._threads = ThreadPoolExecutor(self.limits.concurrency, "env")
             return self._threads.submit(work, *args)
         future: Future[Reply] = Future()
         try:
@@ -180,9 +180,9 @@ class AgentLoop:
         return None if limit is None else self._stop(play, limit)
 
     def _passed_limit(self, play: _Play) -> Termination | None:
-        if self._policy.context_tokens(play.index) >= self._limits.max_tokens:
+        if self._policy.context_tokens(play.index) >= self.limits.max_tokens:
             return Termination.TOKEN_LIMIT
-        seconds = self._limits.max_seconds
+        seconds = self.limits.max_seconds
         if seconds is not None and time.perf_counter() - play.started > seconds:
             return Termination.TIMEOUT
         return None

@@ -60,7 +60,7 @@ def _evaluate(settings: RunSettings, script: str | None, folder: Path, console: 
     from lopd_gym.cli.table import print_rows
     from lopd_gym.episode import GREEDY
     from lopd_gym.run.build import checked_env, load_backbone, model_policy
-    from lopd_gym.run.evaluation import evaluate, evaluation_tasks
+    from lopd_gym.run.evaluation import evaluate, evaluation_modes, evaluation_tasks
     from lopd_gym.run.summary import row
 
     env = checked_env(settings.env, settings.evaluation.split)
@@ -74,10 +74,7 @@ def _evaluate(settings: RunSettings, script: str | None, folder: Path, console: 
         rows.append(row(script, "scripted", played))
     else:
         backbone = load_backbone(settings)
-        modes = {"sampled": settings.sampling}
-        if settings.evaluation.greedy:
-            modes["greedy"] = GREEDY
-        for mode, sampling in modes.items():
+        for mode, sampling in evaluation_modes(settings).items():
             model = model_policy(backbone, "base", sampling, settings)
             path = folder / f"{mode}.jsonl"
             played = evaluate(mode, model, sampling, ids, settings, path, reporter)

@@ -10,18 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lopd_gym.env import ToolEnv
-from lopd_gym.episode import Episode, Sampling
+from lopd_gym.episode import GREEDY, Episode, Sampling
 from lopd_gym.errors import UsageError
-from lopd_gym.loop import AgentLoop, LoopLimits
+from lopd_gym.loop import AgentLoop
 from lopd_gym.policy.base import Policy
 from lopd_gym.run.build import env_maker
 from lopd_gym.run.progress import Reporter
 from lopd_gym.run.rollouts import evaluation_jobs, play_phase
 from lopd_gym.run.settings import RunSettings
 from lopd_gym.stats import Interval, mean_interval, paired_difference, wilson_interval
-
-CHUNKS_PER_BATCH = 2
-"""A chunk is this many times the concurrency: long enough to keep the batch full."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +70,12 @@ def evaluation_tasks(env: ToolEnv, split: str, count: int) -> list[str]:
     return [tasks[i].id for i in range(min(count, len(tasks)))]
 
 
+def evaluation_modes(settings: RunSettings) -> dict[str, Sampling]:
+    """Return the ways in which a model is evaluated: as the run samples, and greedily."""
+    modes = {"sampled": settings.sampling}
+    return {**modes, "greedy": GREEDY} if settings.evaluation.greedy else modes
+
+
 def evaluate(
     name: str,
     policy: Policy,
@@ -83,11 +86,10 @@ def evaluate(
     reporter: Reporter,
 ) -> Evaluation:
     """Play the tasks once each and keep the episodes in ``path``; resumes what is there."""
-    limits: LoopLimits = settings.limits
     jobs = evaluation_jobs(task_ids, settings.evaluation.seed)
     make_env = env_maker(settings.env, settings.evaluation.split)
     with (
-        AgentLoop(make_env, policy, sampling, limits) as loop,
+        AgentLoop(make_env, policy, sampling, settings.limits) as loop,
         reporter.phase(f"evaluate {name}", len(jobs)) as phase,
     ):
         won = 0
@@ -97,7 +99,5 @@ def evaluate(
             won += episode.outcome.success
             phase.advance(note=f"{won} solved")
 
-        chunk = CHUNKS_PER_BATCH * limits.concurrency
-        rate = settings.max_failure_rate
-        episodes = play_phase(loop, jobs, path, chunk, on_episode, rate)
+        episodes = play_phase(loop, jobs, path, on_episode, settings.max_failure_rate)
     return Evaluation(name, tuple(episodes))

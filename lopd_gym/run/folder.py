@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 from datetime import datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -115,18 +114,6 @@ def read_lines(path: Path) -> list[Any]:
         return []
     lines = path.read_text(encoding="utf-8").split("\n")
     return [json.loads(line) for line in lines[:-1] if line]
-
-
-def replace_folder(temporary: Path, target: Path) -> None:
-    """Put a folder that was written under a temporary name in place of ``target``."""
-    if target.exists():
-        old = target.with_name(f".{target.name}.old")
-        shutil.rmtree(old, ignore_errors=True)
-        target.rename(old)
-        temporary.rename(target)
-        shutil.rmtree(old)
-    else:
-        temporary.rename(target)
 
 
 def _versions() -> dict[str, str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,15 +18,50 @@ from lopd_gym.env import episode_seed
 from lopd_gym.episode import Episode, append_episodes, read_episodes
 from lopd_gym.errors import InfrastructureError
 from lopd_gym.loop import AgentLoop, Job
+from lopd_gym.policy.base import Policy
+from lopd_gym.run.build import env_maker, model_policy
+from lopd_gym.run.progress import Reporter
+from lopd_gym.run.settings import RunSettings
+from lopd_gym.tasks import TRAIN_SPLIT, Task
+
+if TYPE_CHECKING:
+    from lopd_gym.policy.backbone import Backbone
 
 OnEpisode = Callable[[Episode], None]
+
+_CHUNKS_PER_BATCH = 2
+"""A chunk is this many times the concurrency: long enough to keep the batch full."""
+
+
+def training_loop(policy: Policy, settings: RunSettings) -> AgentLoop:
+    """Return a loop that plays training tasks with the settings' sampling and limits."""
+    make_env = env_maker(settings.env, TRAIN_SPLIT)
+    return AgentLoop(make_env, policy, settings.sampling, settings.limits)
+
+
+def play_for_bank(
+    backbone: Backbone,
+    tasks: Sequence[Task],
+    count: int,
+    settings: RunSettings,
+    path: Path,
+    reporter: Reporter,
+) -> list[Episode]:
+    """Play the base model on training tasks, to find successes worth remembering."""
+    jobs = training_jobs(tasks, settings.seed, "bank", 0, count)
+    policy = model_policy(backbone, "base", settings.sampling, settings)
+    with (
+        training_loop(policy, settings) as loop,
+        reporter.phase("fill the bank", count) as phase,
+    ):
+        rate = settings.max_failure_rate
+        return play_phase(loop, jobs, path, lambda episode: phase.advance(), rate)
 
 
 def play_phase(
     loop: AgentLoop,
     jobs: Sequence[Job],
     path: Path,
-    chunk: int,
     on_episode: OnEpisode,
     max_failure_rate: float,
 ) -> list[Episode]:
@@ -34,6 +70,7 @@ def play_phase(
     Raises:
         InfrastructureError: More episodes failed than ``max_failure_rate`` allows.
     """
+    chunk = _CHUNKS_PER_BATCH * loop.limits.concurrency
     episodes = list(read_episodes(path))
     whole = len(episodes) if len(episodes) == len(jobs) else len(episodes) // chunk * chunk
     if path.exists():
@@ -75,7 +112,7 @@ def evaluation_jobs(task_ids: Sequence[str], seed: int) -> list[Job]:
 
 
 def training_jobs(
-    task_ids: Sequence[str], seed: int, stream: str, first: int, count: int, group_size: int = 1
+    tasks: Sequence[Task], seed: int, stream: str, first: int, count: int, group_size: int = 1
 ) -> list[Job]:
     """Jobs number ``first`` and on of an endless, seeded shuffle of the tasks.
 
@@ -84,8 +121,8 @@ def training_jobs(
     jobs = []
     for number in range(first, first + count):
         draw, attempt = divmod(number, group_size)
-        epoch, position = divmod(draw, len(task_ids))
-        task_id = task_ids[_shuffle(len(task_ids), seed, stream, epoch)[position]]
+        epoch, position = divmod(draw, len(tasks))
+        task_id = tasks[int(_shuffle(len(tasks), seed, stream, epoch)[position])].id
         jobs.append(Job(task_id, episode_seed(seed, stream, task_id, epoch, attempt), attempt))
     return jobs
 

@@ -23,12 +23,18 @@ from lopd_gym.policy.backbone import Backbone
 from lopd_gym.policy.base import Policy
 from lopd_gym.policy.model_policy import Weights
 from lopd_gym.policy.scripted import ScriptedPolicy, nothing, oracle
-from lopd_gym.run.build import checked_env, env_maker, learner_type, load_backbone, model_policy
+from lopd_gym.run.build import checked_env, learner_type, load_backbone, model_policy
 from lopd_gym.run.checkpoint import Checkpoints
-from lopd_gym.run.evaluation import CHUNKS_PER_BATCH, Evaluation, evaluate, evaluation_tasks
+from lopd_gym.run.evaluation import Evaluation, evaluate, evaluation_modes, evaluation_tasks
 from lopd_gym.run.folder import RunFolder, append_line, read_json, read_lines, write_json
 from lopd_gym.run.progress import Reporter
-from lopd_gym.run.rollouts import check_failures, keep_episodes, play_phase, training_jobs
+from lopd_gym.run.rollouts import (
+    check_failures,
+    keep_episodes,
+    play_for_bank,
+    training_jobs,
+    training_loop,
+)
 from lopd_gym.run.settings import RunSettings
 from lopd_gym.run.summary import Summary
 from lopd_gym.tasks import TRAIN_SPLIT
@@ -42,7 +48,7 @@ class TrainingRun:
         self.folder = folder
         self.reporter = reporter
         self.env = checked_env(settings.env, settings.evaluation.split)
-        self.train_ids = [t.id for t in self.env.tasks(TRAIN_SPLIT)]
+        self.train_tasks = self.env.tasks(TRAIN_SPLIT)
         self.checkpoints = Checkpoints(folder.path / "checkpoints")
         self.evaluations: dict[str, Evaluation] = {}
         self.bank_used = False
@@ -98,16 +104,11 @@ class TrainingRun:
         count = self.settings.bank_rollouts if learner.needs.bank else 0
         if count == 0:
             return []
-        settings = self.settings
-        jobs = training_jobs(self.train_ids, settings.seed, "bank", 0, count)
-        policy = model_policy(self.backbone, "base", settings.sampling, settings)
-        with self._loop(policy) as loop, self.reporter.phase("fill the bank", count) as phase:
-            chunk = CHUNKS_PER_BATCH * settings.limits.concurrency
-            path = self.folder.episodes("bank")
-            episodes = play_phase(
-                loop, jobs, path, chunk, lambda e: phase.advance(), settings.max_failure_rate
-            )
-        worth = settings.bank_min_score
+        path = self.folder.episodes("bank")
+        episodes = play_for_bank(
+            self.backbone, self.train_tasks, count, self.settings, path, self.reporter
+        )
+        worth = self.settings.bank_min_score
         remembered = [(e, x) for e in episodes if (x := experience_from(e, worth)) is not None]
         self.bank.add([experience for _, experience in remembered])
         self.reporter.say(f"bank: {len(remembered)} experiences from {count} rollouts")
@@ -135,7 +136,10 @@ class TrainingRun:
             self._save(learner, 0)
         steps = self.settings.steps
         policy = model_policy(self.backbone, "student", self.settings.sampling, self.settings)
-        with self._loop(policy) as loop, self.reporter.phase("train", steps) as phase:
+        with (
+            training_loop(policy, self.settings) as loop,
+            self.reporter.phase("train", steps) as phase,
+        ):
             phase.advance(done)
             for step in range(done + 1, steps + 1):
                 with self._timed("training"):
@@ -157,7 +161,7 @@ class TrainingRun:
         settings, count = self.settings, self.settings.episodes_per_step
         first = (step - 1) * count
         group = learner.needs.episodes_per_task
-        jobs = training_jobs(self.train_ids, settings.seed, "train", first, count, group)
+        jobs = training_jobs(self.train_tasks, settings.seed, "train", first, count, group)
         episodes = loop.play(jobs)
         check_failures(episodes, settings.max_failure_rate)
         rollout_s = time.perf_counter() - started
@@ -189,7 +193,6 @@ class TrainingRun:
         step = steps[-1]
         state = self.checkpoints.load(step)
         self.backbone.load_student_state(state["student"])
-        self.backbone.mark_updated()
         learner.load_state_dict(state["learner"])
         train = self.folder.episodes("train")
         if train.exists():
@@ -207,8 +210,7 @@ class TrainingRun:
     def _evaluate_model(self, name: str, weights: Weights, count: int) -> None:
         settings = self.settings
         ids = evaluation_tasks(self.env, settings.evaluation.split, count)
-        modes = [("sampled", settings.sampling)] + [("greedy", GREEDY)] * settings.evaluation.greedy
-        for mode, sampling in modes:
+        for mode, sampling in evaluation_modes(settings).items():
             policy = model_policy(self.backbone, weights, sampling, settings)
             self._evaluate(f"{name}-{mode}", policy, sampling, ids)
 
@@ -218,10 +220,6 @@ class TrainingRun:
         self.evaluations[name] = evaluation
 
     # -- helpers -----------------------------------------------------------------------------
-
-    def _loop(self, policy: Policy) -> AgentLoop:
-        make_env = env_maker(self.settings.env, TRAIN_SPLIT)
-        return AgentLoop(make_env, policy, self.settings.sampling, self.settings.limits)
 
     @contextmanager
     def _timed(self, phase: str) -> Iterator[None]:

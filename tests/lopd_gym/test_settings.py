@@ -17,6 +17,7 @@ from lopd_gym.run.settings import (
     read_settings_file,
     validate,
 )
+from lopd_gym.tasks import Task
 
 NAMED = {"env": {"name": "envscaler"}, "learner": {"name": "lopd"}}
 
@@ -91,13 +92,14 @@ def test_json_lines_survive_a_torn_last_line(tmp_path: Path) -> None:
 
 def test_training_jobs_are_a_seeded_shuffle_without_gaps() -> None:
     ids = [f"t{n}" for n in range(7)]
-    jobs = training_jobs(ids, 0, "train", 0, 14)
+    tasks = [Task(i, "train", ()) for i in ids]
+    jobs = training_jobs(tasks, 0, "train", 0, 14)
     assert sorted(j.task_id for j in jobs[:7]) == ids
     assert sorted(j.task_id for j in jobs[7:]) == ids
-    assert jobs[3:9] == training_jobs(ids, 0, "train", 3, 6)
-    assert jobs != training_jobs(ids, 1, "train", 0, 14)
+    assert jobs[3:9] == training_jobs(tasks, 0, "train", 3, 6)
+    assert jobs != training_jobs(tasks, 1, "train", 0, 14)
     assert len({j.seed for j in jobs}) == 14
-    grouped = training_jobs(ids, 0, "train", 0, 8, group_size=4)
+    grouped = training_jobs(tasks, 0, "train", 0, 8, group_size=4)
     assert [j.attempt for j in grouped] == [0, 1, 2, 3] * 2
     assert len({j.task_id for j in grouped}) == 2
 
