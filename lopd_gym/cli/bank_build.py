@@ -43,5 +43,5 @@ def build_command(
     with Bank.open(to, get_embedder(settings.embedder)) as bank:
         reporter = ConsoleReporter(shown)
         episodes = play_for_bank(backbone, tasks, rollouts, settings, path, reporter)
-        added = bank.fill(episodes)
+        added = bank.fill(episodes, settings.bank_min_score)
         shown.print(f"{to}: {added} new experiences from {rollouts} rollouts, {len(bank)} in all")
