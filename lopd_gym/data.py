@@ -120,7 +120,15 @@ def _download(file: DataFile, folder: Path) -> None:
     try:
         # Asked once, and first: the download itself goes on asking an absent hub for a long time.
         get_hf_file_metadata(url, timeout=CONNECT_S)
-        hf_hub_download(repository, name, repo_type="dataset", revision=revision, local_dir=folder)
+        # Forced: the hub's client takes a file that was altered within a second for a fresh one.
+        hf_hub_download(
+            repository,
+            name,
+            repo_type="dataset",
+            revision=revision,
+            local_dir=folder,
+            force_download=True,
+        )
     except Exception as err:  # of whichever HTTP library the hub's client is built on
         offline = isinstance(err, OfflineModeIsEnabled)
         cause = "HF_HUB_OFFLINE is set" if offline else str(err).strip().split("\n")[0]

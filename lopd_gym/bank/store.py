@@ -7,6 +7,7 @@ write-ahead log lets many readers work beside one writer; a committed insert sur
 from __future__ import annotations
 
 import sqlite3
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import asdict
@@ -38,6 +39,8 @@ _JOINED = "experiences JOIN instructions ON instructions.seq = instruction_seq"
 _MAX_PARAMETERS = 30_000  # below SQLite's default limit of 32,766
 
 _BLOCK_ROWS = 4_096
+_TIMEOUT_S = 60.0
+"""How long another process's work on the database is waited for."""
 
 Vectors = NDArray[np.float32]
 VectorBlock = tuple[NDArray[np.int64], Vectors]
@@ -50,11 +53,11 @@ class Store:
         self.path = folder / DATABASE_FILE
         with self._errors():
             self._db = sqlite3.connect(
-                self.path, timeout=60.0, isolation_level=None, check_same_thread=False
+                self.path, timeout=_TIMEOUT_S, isolation_level=None, check_same_thread=False
             )
         try:
             with self._errors():
-                self._db.execute("PRAGMA journal_mode = WAL")
+                self._use_write_ahead_log()
                 self._db.execute("PRAGMA synchronous = FULL")
             self.embedder, self.dim = self._read_meta()
         except BaseException:
@@ -160,6 +163,23 @@ class Store:
         )
 
     # -- inside ------------------------------------------------------------------------------
+
+    def _use_write_ahead_log(self) -> None:
+        """Switch the database to its write-ahead log.
+
+        SQLite's own timeout does not hold here: of two processes that open a new bank at the same
+        moment, one is refused at once, so it asks again.
+        """
+        deadline = time.monotonic() + _TIMEOUT_S
+        while True:
+            try:
+                self._db.execute("PRAGMA journal_mode = WAL")
+            except sqlite3.OperationalError as err:
+                if err.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+                    raise
+                time.sleep(0.01)
+            else:
+                return
 
     def _read_meta(self) -> tuple[str, int]:
         """Return embedder and dimension, ("", 0) for a database that was not begun yet."""
