@@ -62,6 +62,7 @@ class _Play:
     job: Job
     env: ToolEnv
     started: float
+    conversing: bool = False
     task: Task | None = None
     tools: tuple[ToolSpec, ...] = ()
     transcript: list[dict[str, Any]] = field(default_factory=list)
@@ -121,9 +122,9 @@ class AgentLoop:
                     future = self._submit(play.env, _step, play, turn.message)
                     pending.append((turn.key, future))
         finally:
+            self._idle += [play.env for play in plays.values()]
             for play in plays.values():
                 self._close_conversation(play)
-                self._idle.append(play.env)
         return [episodes[i] for i in range(len(jobs))]
 
     def close(self) -> None:
@@ -174,6 +175,7 @@ class AgentLoop:
         if play.turns == 0:
             play.task, play.tools = info["task"], info["tools"]
             self._policy.begin(play.index, play.task, play.tools, play.job.seed)
+            play.conversing = True
         else:
             self._policy.observe(play.index, messages)
         limit = self._passed_limit(play)
@@ -213,7 +215,9 @@ class AgentLoop:
         return self._record(play, Outcome(None, False, Termination.INFRASTRUCTURE, error=error))
 
     def _close_conversation(self, play: _Play) -> Recording | None:
-        return self._policy.end(play.index) if play.task is not None else None
+        # A Ctrl-C can come at any moment: what began halfway, or has ended, is not ended (again).
+        conversing, play.conversing = play.conversing, False
+        return self._policy.end(play.index) if conversing else None
 
     def _record(self, play: _Play, outcome: Outcome) -> Episode:
         tokens = self._close_conversation(play) or empty_recording()

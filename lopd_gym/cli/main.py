@@ -56,7 +56,8 @@ def main() -> None:
 def _stop(message: str, code: int, debug: bool) -> None:
     if debug:
         raise
-    Console(stderr=True, highlight=False, soft_wrap=True).print(f"Error: {message}", style="red")
+    console = Console(stderr=True, highlight=False, soft_wrap=True, markup=False)
+    console.print(f"Error: {message}", style="red")
     sys.exit(code)
 
 

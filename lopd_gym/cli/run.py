@@ -12,7 +12,6 @@ from lopd_gym.cli.console import console as make_console
 from lopd_gym.cli.options import (
     DataOption,
     FormatOption,
-    ModelOption,
     SetOption,
     env_section,
     set_threads,
@@ -23,12 +22,19 @@ from lopd_gym.errors import LopdGymError, UsageError
 def run_command(
     env: Annotated[str | None, typer.Option("--env", help="Environment to learn in.")] = None,
     learner: Annotated[str | None, typer.Option("--learner", help="Learner to use.")] = None,
-    model: ModelOption = "tiny",
+    model: Annotated[
+        str | None,
+        typer.Option(
+            "--model", help="tiny (shipped, default), a folder, a .gguf file or a hub id."
+        ),
+    ] = None,
     data: DataOption = None,
     rollouts: Annotated[
         int | None, typer.Option("--rollouts", help="Training episodes, the bank's included.")
     ] = None,
-    seed: Annotated[int, typer.Option("--seed", help="Seed of the run.")] = 0,
+    seed: Annotated[
+        int | None, typer.Option("--seed", help="Seed of the run (default: 0).")
+    ] = None,
     preset: Annotated[
         str | None, typer.Option("--preset", help="Preset of the learner: tiny or paper.")
     ] = None,
@@ -47,18 +53,18 @@ def run_command(
     """Train a learner in an environment, from baseline to exported student."""
     from lopd_gym.run.build import checked_env
     from lopd_gym.run.folder import RunFolder
-    from lopd_gym.run.settings import RunSettings, validate
+    from lopd_gym.run.settings import RunSettings, read_settings_file, validate
 
-    values = _values(env, learner, model, data, rollouts, seed, preset, chat_format, config)
+    named = _named(env, learner, model, data, rollouts, seed, preset, chat_format)
+    from_file = read_settings_file(config) if config is not None else {}
     console = make_console()
     if resume is not None:
         folder, settings = RunFolder.existing(resume)
-        if env is not None or learner is not None or config is not None or changes:
-            _refuse_other_settings(resolve(values, changes or []), settings.model_dump(mode="json"))
+        _refuse_other_settings(settings, from_file, named, changes or [])
     else:
         if config is None and (env is None or learner is None):
             raise UsageError("run needs --env and --learner (or --config, or --resume DIR).")
-        resolved = resolve(values, changes or [])
+        resolved = resolve(_values(from_file, named), changes or [])
         settings = validate(RunSettings, resolved, "the run")
         checked_env(settings.env, settings.evaluation.split).close()
         folder = RunFolder.create(settings, Path("runs"), out)
@@ -73,12 +79,12 @@ def _play(settings: Any, folder: Any, console: Console) -> None:
     from lopd_gym.run.training import TrainingRun
 
     set_threads(settings.model.source)
-    console.print(f"run folder: {folder.path}")
-    run = TrainingRun(settings, folder, ConsoleReporter(console))
-    tiny, starter = settings.model.source == TINY, run.env.label.endswith(":starter")
-    if tiny or starter:
-        console.print(_embedded_default_note(tiny, starter))
+    console.print(f"run folder: {folder.path}", markup=False)
     try:
+        run = TrainingRun(settings, folder, ConsoleReporter(console))
+        tiny, starter = settings.model.source == TINY, run.env.label.endswith(":starter")
+        if tiny or starter:
+            console.print(_embedded_default_note(tiny, starter))
         summary = run.go()
     except KeyboardInterrupt:
         raise LopdGymError(
@@ -100,27 +106,17 @@ def _embedded_default_note(tiny: bool, starter: bool) -> str:
     return f"embedded default: {' and '.join(parts)}"
 
 
-def _values(
+def _named(
     env: str | None,
     learner: str | None,
-    model: str,
+    model: str | None,
     data: Path | None,
     rollouts: int | None,
-    seed: int,
+    seed: int | None,
     preset: str | None,
     chat_format: str | None,
-    config: Path | None,
 ) -> dict[str, Any]:
-    """Merge defaults, the settings file and the named options, weakest first."""
-    from lopd_gym.run.settings import TINY, TINY_DEFAULTS, merge, read_settings_file
-
-    from_file = read_settings_file(config) if config is not None else {}
-    source = from_file.get("model", {}).get("source", model)
-    values: dict[str, Any] = {}
-    if source == TINY:
-        merge(values, TINY_DEFAULTS)
-    merge(values, {"model": {"source": source}})
-    merge(values, from_file)
+    """Return the settings that options of their own were given for."""
     named: dict[str, Any] = {}
     if env is not None:
         named["env"] = env_section(env, data)
@@ -128,13 +124,29 @@ def _values(
         named["learner"] = {"name": learner}
     if preset is not None:
         named.setdefault("learner", {})["preset"] = preset
+    if model is not None:
+        named["model"] = {"source": model}
     if chat_format is not None:
-        named["model"] = {"chat_format": chat_format}
+        named.setdefault("model", {})["chat_format"] = chat_format
     if rollouts is not None:
         named["rollouts"] = rollouts
-    if seed or "seed" not in values:
+    if seed is not None:
         named["seed"] = seed
-    merge(values, named)
+    return named
+
+
+def _values(from_file: dict[str, Any], named: dict[str, Any]) -> dict[str, Any]:
+    """Merge defaults, the settings file and the named options, weakest first."""
+    from lopd_gym.run.settings import TINY, TINY_DEFAULTS, merge
+
+    asked: dict[str, Any] = {"model": {"source": TINY}}
+    merge(asked, from_file)
+    merge(asked, named)
+    model = asked["model"]
+    values: dict[str, Any] = {}
+    if isinstance(model, dict) and model.get("source") == TINY:
+        merge(values, TINY_DEFAULTS)
+    merge(values, asked)
     return values
 
 
@@ -149,17 +161,24 @@ def resolve(values: dict[str, Any], changes: list[str]) -> dict[str, Any]:
         raise UsageError("No learner is named: pass --learner NAME.")
     if not isinstance(values.get("env"), dict) or "name" not in values["env"]:
         raise UsageError("No environment is named: pass --env NAME.")
-    default = TINY if values["model"]["source"] == TINY else "paper"
+    model = values.get("model")
+    default = TINY if isinstance(model, dict) and model.get("source") == TINY else "paper"
     options = {k: v for k, v in section.items() if k not in ("name", "preset")}
     values["learner"] = learner_section(section["name"], section.get("preset", default), options)
     return values
 
 
-def _refuse_other_settings(asked: dict[str, Any], saved: dict[str, Any]) -> None:
+def _refuse_other_settings(
+    settings: Any, from_file: dict[str, Any], named: dict[str, Any], changes: list[str]
+) -> None:
     """Raise `UsageError` when a resume asks for settings that differ from the saved ones."""
-    from lopd_gym.run.settings import RunSettings, validate
+    from lopd_gym.run.settings import RunSettings, merge, validate
 
-    asked = validate(RunSettings, asked, "the run").model_dump(mode="json")
+    saved = settings.model_dump(mode="json")
+    asked = settings.model_dump(mode="json")
+    merge(asked, from_file)
+    merge(asked, named)
+    asked = validate(RunSettings, resolve(asked, changes), "the run").model_dump(mode="json")
     different = sorted(_differences(asked, saved, ""))
     if different:
         raise UsageError(

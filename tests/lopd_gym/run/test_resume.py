@@ -1,12 +1,8 @@
-"""A run that is killed again and again ends as an undisturbed one does."""
+"""A run that is killed again and again ends with the numbers of an undisturbed one."""
 
 from __future__ import annotations
 
 import json
-import os
-import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -14,36 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-pytestmark = pytest.mark.timeout(900)
+from tests.lopd_gym.run.processes import finish, start_or_resume, wait_for_growth
 
-SMALL = (
-    "rollouts=168",
-    "bank_rollouts=64",
-    "episodes_per_step=8",
-    "evaluation.tasks=16",
-    "evaluation.curve_tasks=8",
-    "evaluation.every=2",
-    "limits.concurrency=16",
-    "learner.cold_start_steps=2",
-)
-MAIN = (sys.executable, "-m", "lopd_gym.cli.main", "run")
-
-
-def start(folder: Path) -> subprocess.Popen[str]:
-    """Start the small run in a folder, or continue it where there is one."""
-    command = [*MAIN, "--env", "envscaler", "--learner", "lopd", "--out", str(folder)]
-    command += [part for change in SMALL for part in ("--set", change)]
-    if (folder / "settings.json").exists():
-        command = [*MAIN, "--resume", str(folder)]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    return subprocess.Popen(
-        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
-
-
-def finish(process: subprocess.Popen[str]) -> None:
-    _, errors = process.communicate(timeout=240)
-    assert process.returncode == 0, errors
+pytestmark = pytest.mark.timeout(600)
 
 
 def results(folder: Path) -> tuple[Any, Any, bytes]:
@@ -58,67 +27,30 @@ def results(folder: Path) -> tuple[Any, Any, bytes]:
     return summary, metrics, (folder / "student" / "model.safetensors").read_bytes()
 
 
-@pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("runs") / "undisturbed"
-    finish(start(folder))
-    return folder
+def test_five_kills_at_random_moments_change_no_number(tmp_path: Path) -> None:
+    calm, folder = tmp_path / "calm", tmp_path / "killed"
+    started = time.perf_counter()
+    finish(start_or_resume(calm), calm.with_suffix(".log"))
+    seconds = time.perf_counter() - started
 
+    # What a kill destroys is played again, so the kills together come before the end.
+    moments = np.sort(np.random.default_rng(0).uniform(0, 0.9 * seconds, size=4))
+    for delay in np.diff(moments, prepend=0.0):
+        process = start_or_resume(folder)
+        process.join(float(delay))
+        assert process.exitcode is None, "the run was over before it could be killed"
+        process.kill()
+        process.join()
 
-def test_five_kills_change_no_number(undisturbed: Path, tmp_path: Path) -> None:
-    folder = tmp_path / "killed"
-    rng = np.random.default_rng(0)
-    for number in range(5):
-        process = start(folder)
-        if number == 0:
-            wait_for((folder / "episodes" / "bank.jsonl"), process)
-        else:
-            wait_for(folder / "metrics.jsonl", process)
-        time.sleep(float(rng.uniform(0, 0.4)))
-        assert process.poll() is None, "the run was over before it could be killed"
-        process.send_signal(signal.SIGKILL)
-        process.communicate()
-    finish(start(folder))
-    for found, expected in zip(results(folder), results(undisturbed), strict=True):
-        assert found == expected
+    process = start_or_resume(folder)
+    wait_for_growth(folder / "metrics.jsonl", process)
+    process.join(0.1)
+    assert process.exitcode is None, "the run was over before it could be killed in training"
+    process.kill()
+    process.join()
+    assert not (folder / "summary.json").exists()
 
-
-def wait_for(path: Path, process: subprocess.Popen[str]) -> None:
-    """Wait until a file has changed, or the run is over."""
-    before = path.read_bytes() if path.exists() else b""
-    while process.poll() is None and (not path.exists() or path.read_bytes() == before):
-        time.sleep(0.02)
-
-
-def test_ctrl_c_keeps_the_state_and_shows_how_to_go_on(tmp_path: Path) -> None:
-    folder = tmp_path / "stopped"
-    process = start(folder)
-    wait_for(folder / "metrics.jsonl", process)
-    process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=60)
-    assert process.returncode == 1
-    assert f"lopd-gym run --resume {folder}" in errors.replace("\n", "")
-    assert "Traceback" not in errors
-    finish(start(folder))
-    assert (folder / "student" / "config.json").exists()
-
-
-def test_the_exported_student_plays_the_same_greedy_episodes(
-    undisturbed: Path, tmp_path: Path
-) -> None:
-    folder = undisturbed
-    command = [*MAIN[:-1], "eval", "--env", "envscaler", "--model", str(folder / "student")]
-    command += ["--tasks", "16", "--set", "limits.concurrency=16", "--out", str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    one, other = (
-        [json.loads(line)["token_ids"] for line in path.read_text().splitlines()]
-        for path in (folder / "episodes" / "student-greedy.jsonl", tmp_path / "greedy.jsonl")
-    )
-    assert one == other
-    from transformers import AutoModelForCausalLM, AutoTokenizer
-
-    model = AutoModelForCausalLM.from_pretrained(folder / "student")
-    tokenizer = AutoTokenizer.from_pretrained(folder / "student")
-    prompt = tokenizer("Tools:", return_tensors="pt")
-    assert model.generate(**prompt, max_new_tokens=2).shape[1] > 1
+    finish(start_or_resume(folder), folder.with_suffix(".log"))
+    expected, found = results(calm), results(folder)
+    assert [row["step"] for row in expected[1]] == [1, 2, 3, 4, 5, 6]
+    assert found == expected
