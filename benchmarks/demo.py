@@ -2,9 +2,9 @@
 
     python -m benchmarks.demo [--seeds 5] [--jobs 1]
 
-For each seed, `lopd-gym run` with default settings. Then, for the first seed, what the gain rests
-on: the teacher with its own latents, with latents of other domains' experiences, and with a
-composer that was never trained; and a whole run with that frozen random composer.
+For each seed, `lopd-gym run` with default settings, and a control: the same with a frozen composer
+that was never trained. Then, for the first seed, what the gain rests on: the teacher with its own
+latents, with latents of other domains' experiences, and with that random composer.
 """
 
 from __future__ import annotations
@@ -33,7 +33,11 @@ from lopd_gym.run.evaluation import Evaluation, evaluate, evaluation_tasks
 from lopd_gym.run.folder import RunFolder, read_json
 from lopd_gym.run.progress import SilentReporter
 
-RANDOM_COMPOSER = ("learner.composer=frozen", "learner.composer_init=random")
+RANDOM_COMPOSER = (
+    "learner.composer=frozen",
+    "learner.composer_init=random",
+    "learner.cold_start_steps=0",
+)
 
 
 def main() -> None:
@@ -43,17 +47,18 @@ def main() -> None:
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
-        runs = [(folder / f"seed-{n}", n, ()) for n in range(given.seeds)]
-        runs.append((folder / "random-composer", 0, RANDOM_COMPOSER))
+        kinds = {"lopd": (), "random composer": RANDOM_COMPOSER}
+        runs = [(kind, seed) for kind in kinds for seed in range(given.seeds)]
         with ThreadPoolExecutor(given.jobs) as pool:
-            summaries = list(pool.map(lambda run: train(*run), runs))
-        titles = [*(f"seed {n}" for n in range(given.seeds)), "frozen random composer"]
-        print_runs(dict(zip(titles, summaries, strict=True)))
+            summaries = pool.map(lambda run: train(folder, *run, kinds[run[0]]), runs)
+            titles = [f"{kind}, seed {seed}" for kind, seed in runs]
+            print_runs(dict(zip(titles, summaries, strict=True)))
         print_teachers(folder)
 
 
-def train(folder: Path, seed: int, changes: Sequence[str]) -> dict[str, Any]:
+def train(parent: Path, kind: str, seed: int, changes: Sequence[str]) -> dict[str, Any]:
     """Run the embedded default once and return its summary."""
+    folder = parent / f"{kind}-{seed}"
     command = [sys.executable, "-m", "lopd_gym.cli.main", "run", "--env", "envscaler"]
     command += ["--learner", "lopd", "--seed", str(seed), "--out", str(folder)]
     for change in changes:
@@ -84,7 +89,7 @@ def print_runs(summaries: dict[str, dict[str, Any]]) -> None:
 def print_teachers(folder: Path) -> None:
     """Evaluate the teachers of seed 0, before and after training, and of the random composer."""
     table = Table("teacher", "success, T 0.7", "success, greedy")
-    trained, random = folder / "seed-0", folder / "random-composer"
+    trained, random = folder / "lopd-0", folder / "random composer-0"
     rows = (
         ("own domain's latents, before training", trained, "cold_composer", False),
         ("own domain's latents, after training", trained, "composer", False),
@@ -111,7 +116,12 @@ def play_teacher(run: Path, composer: str, other_group: bool, sampling: Sampling
     learner.load_state_dict({**state, "composer": state[composer]})
     split = settings.evaluation.split
     ids = evaluation_tasks(make_envscaler(split), split, settings.evaluation.tasks)
-    policy = learner.teacher(sampling, other_group=other_group)
+    policy = learner.teacher(
+        sampling,
+        other_group=other_group,
+        max_new_tokens=settings.max_new_tokens,
+        max_context_tokens=settings.limits.max_tokens,
+    )
     name = f"teacher-{composer}-{other_group}-{sampling.temperature}"
     return evaluate(name, policy, sampling, ids, settings, folder.episodes(name), SilentReporter())
 

@@ -8,7 +8,9 @@ because padding is on the right and attention looks back only.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,22 +19,36 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
+from lopd_gym.errors import UsageError
+
 _CHUNK_ELEMENTS = 1 << 24
 """Logits that exist at the same time: positions of a chunk x vocabulary."""
+
+_again = partial(checkpoint, use_reentrant=False, preserve_rng_state=False)
+"""Computes a function again in the backward pass; nothing here is random."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TokenRow:
-    """One sequence.
+    """One sequence of T tokens.
 
     ``supervised`` [T] marks the tokens that count; token n is predicted at position n-1. Where
-    ``latents`` [n, d] are given they replace the embeddings from ``latent_start`` on.
+    ``latents`` [n, d] are given they replace the embeddings of the n placeholders that start at
+    ``latent_start``.
     """
 
     ids: NDArray[np.int32]
     supervised: NDArray[np.bool_]
     latents: Tensor | None = None
     latent_start: int = 0
+
+    def __post_init__(self) -> None:
+        if len(self.ids) != len(self.supervised) or self.supervised[:1].any():
+            raise ValueError("a mask as long as the ids is needed, and nothing predicts token 0")
+        if self.latents is not None:
+            places = self.ids[self.latent_start :][: len(self.latents)]
+            if len(places) != len(self.latents) or len(set(places.tolist())) > 1:
+                raise ValueError(f"there are not {len(self.latents)} placeholders for latents")
 
     @property
     def targets(self) -> Tensor:
@@ -41,7 +57,10 @@ class TokenRow:
 
 
 def micro_batches(lengths: Sequence[int], max_tokens: int) -> Iterator[list[int]]:
-    """Group row indices of similar length, so that a padded batch holds at most ``max_tokens``."""
+    """Group row indices of similar length, so that a padded batch holds at most ``max_tokens``.
+
+    A row that is longer than that is a batch of its own.
+    """
     group: list[int] = []
     for index in sorted(range(len(lengths)), key=lambda i: lengths[i]):
         if group and lengths[index] * (len(group) + 1) > max_tokens:
@@ -52,8 +71,17 @@ def micro_batches(lengths: Sequence[int], max_tokens: int) -> Iterator[list[int]
         yield group
 
 
-def supervised_states(model: Any, rows: Sequence[TokenRow]) -> Tensor:
-    """Return the last hidden states [S, d] that predict the supervised tokens, row after row."""
+def supervised_states(model: Any, rows: Sequence[TokenRow], *, recompute: bool = False) -> Tensor:
+    """Return the last hidden states that predict the supervised tokens.
+
+    Args:
+        model: A causal language model of transformers.
+        rows: Sequences, padded here.
+        recompute: Whether the blocks are computed again in the backward pass, to save memory.
+
+    Returns:
+        Hidden states [S, d], row after row; S counts the supervised tokens of all rows.
+    """
     device = model.get_input_embeddings().weight.device
     width = max(len(row.ids) for row in rows)
     ids = torch.zeros(len(rows), width, dtype=torch.long)
@@ -62,7 +90,8 @@ def supervised_states(model: Any, rows: Sequence[TokenRow]) -> Tensor:
     embeds = model.get_input_embeddings()(ids.to(device))
     if any(row.latents is not None for row in rows):
         embeds = torch.stack([_place(embeds[n], row) for n, row in enumerate(rows)])
-    hidden = model.base_model(inputs_embeds=embeds, use_cache=False).last_hidden_state
+    with recomputed_blocks(model.base_model, recompute):
+        hidden = model.base_model(inputs_embeds=embeds, use_cache=False).last_hidden_state
     where = [
         torch.from_numpy(np.flatnonzero(row.supervised) - 1 + number * width)
         for number, row in enumerate(rows)
@@ -72,10 +101,28 @@ def supervised_states(model: Any, rows: Sequence[TokenRow]) -> Tensor:
 
 
 def _place(embeds: Tensor, row: TokenRow) -> Tensor:
+    """Put a row's latents into its embeddings [T, d]; no write in place, so gradients flow."""
     if row.latents is None:
         return embeds
     end = row.latent_start + len(row.latents)
     return torch.cat([embeds[: row.latent_start], row.latents.to(embeds.dtype), embeds[end:]])
+
+
+@contextmanager
+def recomputed_blocks(decoder: Any, wanted: bool) -> Iterator[None]:
+    """Let a decoder keep only the input of each block for the backward pass.
+
+    The model stays in evaluation mode, so there is no dropout, and which adapter a block has is
+    part of the module tree: the second computation cannot see another one.
+    """
+    blocks = list(decoder.layers) if wanted and torch.is_grad_enabled() else []
+    for block in blocks:
+        block.forward = partial(_again, block.forward)
+    try:
+        yield
+    finally:
+        for block in blocks:
+            del block.forward
 
 
 def log_probs_at(model: Any, states: Tensor, ids: Tensor) -> Tensor:
@@ -95,22 +142,54 @@ def log_probs_at(model: Any, states: Tensor, ids: Tensor) -> Tensor:
         return logits.gather(-1, wanted) - logits.logsumexp(-1, keepdim=True)
 
     pieces = zip(_chunks(model, states), _chunks(model, ids), strict=True)
-    if torch.is_grad_enabled():
-        done = [checkpoint(head, *piece, use_reentrant=False) for piece in pieces]
-    else:
-        done = [head(*piece) for piece in pieces]
-    return torch.cat(done)
+    compute = partial(_again, head) if torch.is_grad_enabled() else head
+    return torch.cat([compute(*piece) for piece in pieces])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Support:
+    """Where a teacher puts its mass at each of S supervised tokens.
+
+    ``ids`` [S, K] are its most likely tokens; ``log_probs`` [S, K+1] are theirs and, in the last
+    column, the sampled token's; ``entropy`` [S] is that of the whole distribution, in nats.
+    """
+
+    ids: Tensor
+    log_probs: Tensor
+    entropy: Tensor
 
 
 @torch.no_grad()
-def top_support(model: Any, states: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """Return the ids [S, K] of the most likely tokens, and the entropies [S] in nats."""
-    ids, entropies = [], []
-    for part in _chunks(model, states):
+def top_support(model: Any, states: Tensor, sampled: Tensor, count: int) -> Support:
+    """Find the ``count`` most likely tokens at each of the hidden states [S, d].
+
+    ``sampled`` [S] are the tokens whose log-probabilities are wanted too.
+    """
+    found: list[tuple[Tensor, Tensor, Tensor]] = []
+    for part, tokens in zip(_chunks(model, states), _chunks(model, sampled), strict=True):
         log_probs = model.get_output_embeddings()(part).float().log_softmax(-1)
-        ids.append(log_probs.topk(min(count, log_probs.shape[-1]), dim=-1).indices)
-        entropies.append(-(log_probs.exp() * log_probs).sum(-1))
-    return torch.cat(ids), torch.cat(entropies)
+        top = log_probs.topk(min(count, log_probs.shape[-1]), dim=-1)
+        noted = torch.cat([top.values, log_probs.gather(-1, tokens[:, None])], dim=-1)
+        found.append((top.indices, noted, -(log_probs.exp() * log_probs).sum(-1)))
+    return Support(*(torch.cat(values) for values in zip(*found, strict=True)))
+
+
+@torch.no_grad()
+def check_head(model: Any) -> None:
+    """Make sure that a model's logits are its head on its last hidden states.
+
+    Raises:
+        UsageError: They are not: the model scales or caps its logits.
+    """
+    ids = torch.arange(4, device=model.get_input_embeddings().weight.device)[None]
+    states = model.base_model(input_ids=ids, use_cache=False).last_hidden_state
+    logits = model(input_ids=ids, use_cache=False).logits.float()
+    error = (model.get_output_embeddings()(states).float() - logits).abs().max()
+    if error > 0.01 * logits.abs().max():
+        raise UsageError(
+            f"{type(model).__name__} changes its logits after the language-model head, which "
+            "training does not support: expected a model like Qwen3, Llama or Olmo 3."
+        )
 
 
 def _chunks(model: Any, values: Tensor) -> tuple[Tensor, ...]:

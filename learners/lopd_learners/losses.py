@@ -1,10 +1,12 @@
-"""Divergences on top-K supports, and the parts of LOPD's composer loss: pure functions.
+"""Divergences on top-K supports, and LOPD's margin: pure functions on tensors.
 
 All log-probabilities are natural, normalised over the whole vocabulary, and float32 or wider.
 ``p`` is the student and ``q`` the teacher on the same prefix.
 """
 
 from __future__ import annotations
+
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -18,6 +20,7 @@ def with_tail(log_probs: Tensor) -> Tensor:
 
     SDPO (Hübotter et al., arXiv 2601.20802) and LOPD (arXiv 2608.13040, section 3): K entries and
     a tail make K+1 categories, on which a KL divergence is exact for the coarsened distribution.
+    Without the tail the sum is no divergence, and its gradient pushes mass off the support.
 
     Args:
         log_probs: Log-probabilities on the support, [..., K].
@@ -55,9 +58,47 @@ def jensen_shannon(p_log: Tensor, q_log: Tensor, weight: float) -> Tensor:
     return weight * reverse_kl(q_log, mixture) + (1 - weight) * reverse_kl(p_log, mixture)
 
 
+def sampled_reverse_kl(
+    p_log: Tensor, q_log: Tensor, estimator: Literal["k1", "k2", "k3"]
+) -> Tensor:
+    """Estimate KL(p || q) from the log-probabilities [...] of tokens drawn from p.
+
+    Schulman's estimators: k1 = l, k2 = l^2 / 2, k3 = exp(-l) - 1 + l, with l = log p - log q. Their
+    gradients differ: in expectation that of k1 is 0, that of k2 the reverse KL's, and that of k3
+    the *forward* KL's, unless k3 is weighted by p / p_old with gradient (Skill-SD,
+    arXiv 2604.10674), which gives the reverse KL's.
+    """
+    ratio = p_log - q_log
+    if estimator == "k1":
+        return ratio
+    if estimator == "k2":
+        return ratio.square() / 2
+    return torch.expm1(-ratio) + ratio
+
+
 def outcome_sign(scores: Tensor) -> Tensor:
     """LOPD's A(tau) = 2 r - 1 of scores r in [0, 1]: +1 for a success, -1 for a failure."""
     return 2 * scores - 1
+
+
+def composer_loss(
+    kl: Tensor, delta: Tensor, anchor: Tensor, *, beta: float, margin: float, anchor_weight: float
+) -> Tensor:
+    """LOPD's loss of the composer, for each trajectory (arXiv 2608.13040, section 3.3).
+
+    Args:
+        kl: Token mean of KL(student || teacher), [N].
+        delta: A(tau) times the token mean of log q - log p at the sampled tokens, [N].
+        anchor: Mean squared distance of the latents to those of the cold start, [N]; the mean and
+            not the sum, as in the released code, for which the weight 0.2 is meant.
+        beta: Dual variable of the margin.
+        margin: What ``delta`` should reach, in nats per token (m).
+        anchor_weight: Weight of the anchor (lambda).
+
+    Returns:
+        ``kl + beta (margin - delta) + anchor_weight anchor``, [N].
+    """
+    return kl + beta * (margin - delta) + anchor_weight * anchor
 
 
 def dual_step(beta: float, delta: float, margin: float, rate: float, cap: float | None) -> float:

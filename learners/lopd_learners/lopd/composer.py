@@ -16,16 +16,18 @@ from typing import Any, Literal
 
 import torch
 import torch.nn.functional as F
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from lopd_gym.bank import Experience
 from lopd_gym.bank.trace import item_text
-from lopd_gym.errors import UsageError
+from lopd_gym.errors import DataError, UsageError
 from lopd_gym.policy.backbone import Backbone
 from lopd_gym.policy.loading import find_source
 from lopd_gym.policy.lora import add_lora
+from lopd_learners.forward import recomputed_blocks
 from lopd_learners.lopd.config import LOPDConfig
 
 WEIGHTS_FILE, CONFIG_FILE = "composer.safetensors", "composer.json"
@@ -104,8 +106,11 @@ class Composer(nn.Module):
     """Encoder and compressor.
 
     Its parameters are those of the adapter (``lora.<n>``) and of the compressor; the backbone's
-    belong to the backbone and never change.
+    belong to the backbone and never change. ``recompute`` says whether the encoder's blocks are
+    computed again in the backward pass, to save memory.
     """
+
+    recompute: bool = False
 
     def __init__(self, backbone: Backbone, config: ComposerConfig, seed: int = 0) -> None:
         super().__init__()
@@ -160,7 +165,9 @@ class Composer(nn.Module):
             real[index, : len(row)] = True
         ids, real = ids.to(self._backbone.device), real.to(self._backbone.device)
         # Padding is on the right and attention looks back only, so the encoder needs no mask.
-        hidden = self._encoder[0](input_ids=ids, use_cache=False).last_hidden_state
+        (encoder,) = self._encoder
+        with recomputed_blocks(encoder, self.recompute):
+            hidden = encoder(input_ids=ids, use_cache=False).last_hidden_state
         latents: Tensor = self.compressor(hidden.float(), real)
         return latents
 
@@ -173,11 +180,22 @@ class Composer(nn.Module):
 
     @classmethod
     def load(cls, backbone: Backbone, folder: Path) -> Composer:
-        """Load what `save` wrote."""
-        config = ComposerConfig.model_validate_json((folder / CONFIG_FILE).read_bytes())
-        composer = cls(backbone, config)
-        state = load_file(folder / WEIGHTS_FILE)
-        composer.load_state_dict({name: tensor.float() for name, tensor in state.items()})
+        """Load what `save` wrote.
+
+        Raises:
+            DataError: The files are missing or damaged, or belong to another backbone.
+        """
+        try:
+            config = ComposerConfig.model_validate_json((folder / CONFIG_FILE).read_bytes())
+            state = load_file(folder / WEIGHTS_FILE)
+            composer = cls(backbone, config)
+            composer.load_state_dict({name: tensor.float() for name, tensor in state.items()})
+        except (OSError, ValidationError, SafetensorError, RuntimeError) as err:
+            reason = " ".join(str(err).split())[:200]
+            raise DataError(
+                f"Expected a composer for this model in '{folder}' ({CONFIG_FILE} and "
+                f"{WEIGHTS_FILE}), found none that fits: {reason}"
+            ) from err
         return composer
 
 
@@ -187,6 +205,12 @@ def make_composer(config: LOPDConfig, backbone: Backbone, seed: int) -> Composer
     Raises:
         UsageError: A pretrained composer is asked for and there is none, or it has another shape.
     """
+    composer = _new_or_stored(config, backbone, seed)
+    composer.recompute = config.gradient_checkpointing
+    return composer
+
+
+def _new_or_stored(config: LOPDConfig, backbone: Backbone, seed: int) -> Composer:
     wanted = ComposerConfig(
         latents=config.latents,
         depth=config.depth,

@@ -1,4 +1,8 @@
-"""LOPD's options, and the presets: ``paper`` (the defaults) and ``tiny``."""
+"""LOPD's options, and the presets: ``paper`` (the defaults) and ``tiny``.
+
+Where paper and released code differ, the default is what the code does for the reduction of losses
+and the anchor (a mean), and what the paper says for the cold start's clip.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +34,8 @@ class LOPDConfig(BaseModel):
         beta_cap: Its largest value; None for no cap.
         delta_clamp: Clamp of single log-ratios, in nats; None for no clamp.
         anchor: Weight of the pull towards the cold-start latents (lambda).
-        composer: Whether the composer is trained or stays frozen.
+        composer: Whether it is trained along with the student, or stays ``frozen`` after its cold
+            start (the paper's ablation).
         composer_init: ``random``, ``pretrained`` (ships in the model's folder), or a folder.
         depth: How often the compressor's block is applied.
         encoder_rank: Rank of the encoder's LoRA adapter.
@@ -47,6 +52,8 @@ class LOPDConfig(BaseModel):
         cold_start_clip: Largest gradient norm in the cold start.
         framing_before: Text before the latents, in the first user message.
         framing_after: Text between the latents and the task.
+        gradient_checkpointing: Whether blocks are computed again in the backward pass, which
+            long episodes and large models need for their memory.
         micro_batch_tokens: Tokens of one forward pass, padding included; results do not depend
             on it.
         max_tokens: Longer episodes are cut off here for training.
@@ -80,6 +87,7 @@ class LOPDConfig(BaseModel):
     cold_start_clip: float = Field(3.0, gt=0)
     framing_before: str = FRAMING_BEFORE
     framing_after: str = FRAMING_AFTER
+    gradient_checkpointing: bool = True
     micro_batch_tokens: int = Field(8_192, ge=1)
     max_tokens: int = Field(40_000, ge=1)
 
@@ -99,6 +107,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "composer_lr": 1e-4,
         "cold_start_steps": 10,
         "cold_start_lr": 1e-4,
+        "gradient_checkpointing": False,
         "framing_before": "Example:\n",
         "framing_after": "\nYour task:\n",
     },

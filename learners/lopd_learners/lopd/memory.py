@@ -54,7 +54,8 @@ class Retriever:
         others = [experience for experience in self._bank if experience.group != group]
         if not others:
             raise UsageError(f"The bank holds no experience of another group than '{group}'.")
-        chosen = np.random.default_rng(seed).choice(len(others), self._config.items)
+        count = min(self._config.items, len(others))
+        chosen = np.random.default_rng(seed).choice(len(others), count, replace=False)
         return tuple(others[index] for index in chosen)
 
 

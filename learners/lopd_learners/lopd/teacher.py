@@ -32,6 +32,8 @@ class TeacherPolicy(ModelPolicy):
         config: LOPDConfig,
         sampling: Sampling,
         other_group: bool,
+        max_new_tokens: int,
+        max_context_tokens: int,
     ) -> None:
         def prompt(task: Task, tools: tuple[ToolSpec, ...]) -> Prompt:
             if other_group:
@@ -46,4 +48,11 @@ class TeacherPolicy(ModelPolicy):
             whole, _ = teacher_prompt(backbone, task.messages, tools, len(latents), config)
             return replace(whole, latents=latents)
 
-        super().__init__(backbone, weights="base", sampling=sampling, make_prompt=prompt)
+        super().__init__(
+            backbone,
+            weights="base",
+            sampling=sampling,
+            max_new_tokens=max_new_tokens,
+            max_context_tokens=max_context_tokens,
+            make_prompt=prompt,
+        )
