@@ -57,7 +57,7 @@ class Summary:
         settings, found = run.settings, run.evaluations
         modes = [m for m in MODES if f"base-{m}" in found]
         gain = {m: found[f"student-{m}"].gain_over(found[f"base-{m}"]) for m in modes}
-        bank = settings.bank_rollouts * run.bank_used
+        bank = run.budget.bank
         training = run.trained_steps * settings.episodes_per_step
         return cls(
             env=run.env.label,
