@@ -38,7 +38,6 @@ CHANGES = [
     "limits.concurrency=16",
     "learner.cold_start_steps=2",
     "sampling.top_p=1.0",
-    "sampling.top_k=0",
 ]
 STEPS = 3
 
