@@ -48,16 +48,27 @@ def checked_env(section: Mapping[str, Any], split: str) -> ToolEnv:
     return env
 
 
+def checked_preset(name: str, preset: str) -> dict[str, Any]:
+    """Return all options of a learner's preset, as plain JSON values.
+
+    Raises:
+        UsageError: No such learner or preset.
+    """
+    learner: type[Learner] = load(LEARNERS, name)
+    if preset not in learner.presets:
+        raise unknown_name(f"preset of learner '{name}'", preset, learner.presets)
+    plain: dict[str, Any] = learner.config_type(**learner.presets[preset]).model_dump(mode="json")
+    return plain
+
+
 def learner_section(name: str, preset: str, options: Mapping[str, Any]) -> dict[str, Any]:
     """Resolve a learner's preset and options into its full, validated section.
 
     Raises:
         UsageError: No such learner, preset or option, or an unfit value.
     """
+    values = {**checked_preset(name, preset), **options}
     learner: type[Learner] = load(LEARNERS, name)
-    if preset not in learner.presets:
-        raise unknown_name(f"preset of learner '{name}'", preset, learner.presets)
-    values = {**learner.presets[preset], **options}
     config = validate(learner.config_type, values, f"learner '{name}'")
     return {"name": name, "preset": preset, **config.model_dump(mode="json")}
 

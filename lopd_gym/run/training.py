@@ -57,6 +57,7 @@ class TrainingRun:
             raise UsageError(f"bank_from: there is no file of experiences '{settings.bank_from}'.")
         self.checkpoints = Checkpoints(folder.path / "checkpoints")
         self.evaluations: dict[str, Evaluation] = {}
+        self.bank_tokens = 0
         self.trained_steps = 0
         self._timings_file = folder.path / "timings.json"
         known = read_json(self._timings_file) if self._timings_file.exists() else {}
@@ -117,6 +118,7 @@ class TrainingRun:
         episodes = play_for_bank(
             self.backbone, self.train_tasks, count, self.settings, path, self.reporter
         )
+        self.bank_tokens = sum(e.sampled_tokens for e in episodes)
         worth = self.settings.bank_min_score
         remembered = [(e, x) for e in episodes if (x := experience_from(e, worth)) is not None]
         self.bank.add([experience for _, experience in remembered])
@@ -265,6 +267,7 @@ def rollout_metrics(episodes: Sequence[Episode]) -> dict[str, float]:
         "response_tokens": sum(e.sampled_tokens for e in played) / count,
         "entropy": _entropy(played),
         "parse_errors": sum(e.parse_errors for e in played) / count,
+        "played": len(played),
         "failed": len(episodes) - len(played),
     }
     return values
