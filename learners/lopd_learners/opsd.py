@@ -63,8 +63,8 @@ class OPSD(ContextDistillation):
         assert self.context.bank is not None
         return GoldTraces(self.context.bank)
 
-    @property
-    def needs(self) -> Needs:
+    @classmethod
+    def needs(cls, config: Any) -> Needs:
         """A bank, and tasks that it holds a solution of."""
         return Needs(bank=True, solved_tasks=True)
 

@@ -56,8 +56,8 @@ class SDFT(ContextDistillation):
         assert self.context.bank is not None
         return GoldTraces(self.context.bank)
 
-    @property
-    def needs(self) -> Needs:
+    @classmethod
+    def needs(cls, config: Any) -> Needs:
         """A bank, and tasks that it holds a demonstration of."""
         return Needs(bank=True, solved_tasks=True)
 

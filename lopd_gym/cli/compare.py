@@ -97,7 +97,7 @@ def _settings(
 ) -> CompareSettings:
     """Resolve every learner; whatever is wrong with one is said before anything runs."""
     from lopd_gym.compare.plan import CompareSettings
-    from lopd_gym.run.build import checked_env
+    from lopd_gym.run.build import check_run
     from lopd_gym.run.settings import RunSettings, validate
 
     if len(names) < 2:
@@ -108,10 +108,11 @@ def _settings(
         mine = copy.deepcopy(values)
         mine["learner"] = {**mine.get("learner", {}), "name": learner}
         own = [f"learner.{option}" for option in _split(options)]
-        run = validate(RunSettings, resolve(mine, changes + own), "a run").model_dump(mode="json")
+        settings = validate(RunSettings, resolve(mine, changes + own), "a run")
+        check_run(settings)
+        run = settings.model_dump(mode="json")
         sections.append(run.pop("learner"))
         del run["seed"]
-    checked_env(run["env"], run["evaluation"]["split"]).close()
     return CompareSettings(learners=tuple(sections), seeds=tuple(range(seeds)), run=run)
 
 

@@ -51,7 +51,7 @@ def run_command(
     ] = None,
 ) -> None:
     """Train a learner in an environment, from baseline to exported student."""
-    from lopd_gym.run.build import checked_env
+    from lopd_gym.run.build import check_run
     from lopd_gym.run.folder import RunFolder
     from lopd_gym.run.settings import RunSettings, read_settings_file, validate
 
@@ -66,7 +66,7 @@ def run_command(
             raise UsageError("run needs --env and --learner (or --config, or --resume DIR).")
         resolved = resolve(with_defaults(from_file, named), changes or [])
         settings = validate(RunSettings, resolved, "the run")
-        checked_env(settings.env, settings.evaluation.split).close()
+        check_run(settings)
         folder = RunFolder.create(settings, Path("runs"), out)
     _play(settings, folder, console)
 
