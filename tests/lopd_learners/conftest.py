@@ -1,4 +1,4 @@
-"""One bank for all tests of LOPD; nothing here writes to it."""
+"""One bank for all tests of learners; nothing here writes to it."""
 
 from __future__ import annotations
 
