@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,11 +16,11 @@ from lopd_gym.bank import Bank
 from lopd_gym.episode import Episode, Sampling
 from lopd_gym.learner import Learner, LearnerContext
 from lopd_gym.policy.backbone import Backbone
-from lopd_gym.registry import LEARNERS, load
 from lopd_gym.run.build import learner_section, learner_type
 from tests.lopd_gym.policy.models import make_backbone
 from tests.lopd_learners.lopd.setting import OPTIONS, make_episode
 
+Make = Callable[..., Any]
 SAMPLING = Sampling(temperature=1.0, top_p=1.0, top_k=0)
 PLAIN = {"lr": 1e-3, "gradient_checkpointing": False}
 SMALL: dict[str, dict[str, Any]] = {
@@ -84,5 +84,11 @@ def same(one: dict[str, Tensor], other: dict[str, Tensor]) -> bool:
     return all(torch.equal(one[name], other[name]) for name in one | other)
 
 
-def config_of(name: str) -> Any:
-    return load(LEARNERS, name).config_type
+def gradient_of(backbone: Backbone, loss: Tensor) -> list[Tensor]:
+    """The gradient of a loss that a test computed by itself on the student."""
+    parameters = backbone.student_parameters()
+    return list(torch.autograd.grad(loss, parameters, materialize_grads=True))
+
+
+def equal(one: Sequence[Tensor], other: Sequence[Tensor]) -> bool:
+    return all(torch.allclose(a, b, atol=1e-6, rtol=1e-3) for a, b in zip(one, other, strict=True))

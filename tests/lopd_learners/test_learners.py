@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,6 @@ from lopd_learners.forward import supervised_states
 from lopd_learners.rows import student_row
 from torch import Tensor
 
-from lopd_gym.bank import Bank
 from lopd_gym.chat import get_format
 from lopd_gym.errors import UsageError
 from lopd_gym.policy.backbone import Backbone, StudentConfig
@@ -22,33 +20,10 @@ from lopd_gym.registry import LEARNERS, load, names
 from lopd_gym.run.build import learner_section
 from tests.lopd_gym.policy.models import make_backbone, make_model, make_tokenizer
 from tests.lopd_learners.lopd.setting import make_episode
-from tests.lopd_learners.setting import SMALL, make, same, state, step
+from tests.lopd_learners.setting import SMALL, Make, same, state, step
 
 ALL = sorted(SMALL)
 TEXT = [name for name in ALL if name != "lopd"]  # LOPD's own tests go further
-Make = Callable[..., Any]
-
-
-@pytest.fixture
-def build(bank: Bank, tmp_path: Path) -> Make:
-    def build(name: str, backbone: Backbone | None = None, **options: Any) -> Any:
-        return make(name, bank, tmp_path, backbone, **options)
-
-    return build
-
-
-@pytest.fixture
-def gradients(monkeypatch: Any) -> list[list[Tensor]]:
-    """What each optimiser step was given, before it was clipped."""
-    seen: list[list[Tensor]] = []
-    clip = torch.nn.utils.clip_grad_norm_
-
-    def look(parameters: list[Any], max_norm: float) -> Tensor:
-        seen.append([torch.zeros_like(p) if p.grad is None else p.grad.clone() for p in parameters])
-        return clip(parameters, max_norm)
-
-    monkeypatch.setattr("torch.nn.utils.clip_grad_norm_", look)
-    return seen
 
 
 def prime(learner: Any) -> None:
