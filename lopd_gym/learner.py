@@ -62,9 +62,9 @@ class Learner(ABC):
         self.config = config
         self.context = context
 
-    @property
-    def needs(self) -> Needs:
-        """What this learner asks of the run."""
+    @classmethod
+    def needs(cls, config: Any) -> Needs:
+        """Say what a learner with this config asks of the run."""
         return Needs()
 
     def prepare(self, successes: Sequence[Episode], progress: Progress) -> None:  # noqa: B027

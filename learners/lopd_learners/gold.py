@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
+from typing import Any
 
 from lopd_gym.episode import Episode
 from lopd_gym.learner import Needs
@@ -16,8 +17,8 @@ Gold = dict[tuple[str, str], tuple[float, Mapping[str, str]]]
 class GoldDistillation(ContextDistillation):
     """Distillation whose context is the best success that the bank holds; of equals the first."""
 
-    @property
-    def needs(self) -> Needs:
+    @classmethod
+    def needs(cls, config: Any) -> Needs:
         """A bank, and tasks that it holds a solution of."""
         return Needs(bank=True, solved_tasks=True)
 

@@ -63,10 +63,10 @@ class RFT(Learner):
             self._backbone.student_parameters(), lr=config.lr, weight_decay=config.weight_decay
         )
 
-    @property
-    def needs(self) -> Needs:
+    @classmethod
+    def needs(cls, config: Any) -> Needs:
         """A group of episodes for each task."""
-        return Needs(episodes_per_task=self.config.group_size)
+        return Needs(episodes_per_task=config.group_size)
 
     def update(self, episodes: Sequence[Episode]) -> Metrics:
         """Minimise the token mean of -log p over the kept episodes."""

@@ -63,10 +63,10 @@ class SDPO(ContextDistillation):
     }
     config: SDPOConfig
 
-    @property
-    def needs(self) -> Needs:
+    @classmethod
+    def needs(cls, config: Any) -> Needs:
         """A group of episodes for each task."""
-        return Needs(episodes_per_task=self.config.group_size)
+        return Needs(episodes_per_task=config.group_size)
 
     def update(self, episodes: Sequence[Episode]) -> Metrics:
         """Take one step; says in which share of groups there was a success to show."""

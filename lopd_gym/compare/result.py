@@ -48,7 +48,7 @@ class LearnerResult:
             success; None where it never does.
         rollouts: Rollouts spent by each run, those of the bank included.
         tokens: Tokens sampled in training and for the bank, mean over seeds.
-        minutes: Wall time, mean over seeds.
+        minutes: Wall time of bank, warm-up and training, mean over seeds.
         memory_mib: Largest resident memory.
         behaviour: How the final student plays (sampled).
     """

@@ -26,7 +26,13 @@ from lopd_gym.policy.backbone import Backbone
 from lopd_gym.policy.base import Policy
 from lopd_gym.policy.model_policy import Weights
 from lopd_gym.policy.scripted import ScriptedPolicy, nothing, oracle
-from lopd_gym.run.build import checked_env, learner_type, load_backbone, model_policy
+from lopd_gym.run.build import (
+    checked_env,
+    learner_needs,
+    learner_type,
+    load_backbone,
+    model_policy,
+)
 from lopd_gym.run.checkpoint import Checkpoints
 from lopd_gym.run.evaluation import Evaluation, evaluate, evaluation_modes, evaluation_tasks
 from lopd_gym.run.folder import RunFolder, append_line, read_json, read_lines, write_json
@@ -52,11 +58,14 @@ class TrainingRun:
         self.reporter = reporter
         self.env = checked_env(settings.env, settings.evaluation.split)
         self.train_tasks = self.env.tasks(TRAIN_SPLIT)
+        self._needs = learner_needs(settings.learner)
+        self.budget = Budget.of(settings, self._needs)
         self._embedder = get_embedder(settings.embedder)
         if settings.bank_from is not None and not Path(settings.bank_from).is_file():
             raise UsageError(f"bank_from: there is no file of experiences '{settings.bank_from}'.")
         self.checkpoints = Checkpoints(folder.path / "checkpoints")
         self.evaluations: dict[str, Evaluation] = {}
+        self.bank_tokens = 0
         self.trained_steps = 0
         self._timings_file = folder.path / "timings.json"
         known = read_json(self._timings_file) if self._timings_file.exists() else {}
@@ -68,9 +77,7 @@ class TrainingRun:
             self.backbone: Backbone = load_backbone(self.settings)
         with self._timed("baseline"):
             self._baseline()
-        learner = self._make_learner()
-        needs = learner.needs
-        self.budget = Budget.of(self.settings, needs)
+        learner, needs = self._make_learner(), self._needs
         with self._timed("bank"):
             successes = self._fill_bank() if needs.bank else []
         if needs.solved_tasks:
@@ -117,6 +124,7 @@ class TrainingRun:
         episodes = play_for_bank(
             self.backbone, self.train_tasks, count, self.settings, path, self.reporter
         )
+        self.bank_tokens = sum(e.sampled_tokens for e in episodes)
         worth = self.settings.bank_min_score
         remembered = [(e, x) for e in episodes if (x := experience_from(e, worth)) is not None]
         self.bank.add([experience for _, experience in remembered])
@@ -177,7 +185,7 @@ class TrainingRun:
         started = time.perf_counter()
         settings, count = self.settings, self.settings.episodes_per_step
         first = (step - 1) * count
-        group = learner.needs.episodes_per_task
+        group = self._needs.episodes_per_task
         jobs = training_jobs(self.train_tasks, settings.seed, "train", first, count, group)
         episodes = loop.play(jobs)
         check_failures(episodes, settings.max_failure_rate)
@@ -265,6 +273,7 @@ def rollout_metrics(episodes: Sequence[Episode]) -> dict[str, float]:
         "response_tokens": sum(e.sampled_tokens for e in played) / count,
         "entropy": _entropy(played),
         "parse_errors": sum(e.parse_errors for e in played) / count,
+        "played": len(played),
         "failed": len(episodes) - len(played),
     }
     return values

@@ -56,10 +56,10 @@ class GRPO(Learner):
         self._held: list[Sample] = []  # what dynamic sampling keeps for later
         self._waited = 0
 
-    @property
-    def needs(self) -> Needs:
+    @classmethod
+    def needs(cls, config: Any) -> Needs:
         """A group of episodes for each task."""
-        return Needs(episodes_per_task=self.config.group_size)
+        return Needs(episodes_per_task=config.group_size)
 
     def update(self, episodes: Sequence[Episode]) -> Metrics:
         """Take one policy-gradient step (``epochs`` of them) on a step's episodes."""

@@ -81,8 +81,8 @@ class LOPD(Learner):
             self.composer.parameters(), lr=config.composer_lr, weight_decay=config.weight_decay
         )
 
-    @property
-    def needs(self) -> Needs:
+    @classmethod
+    def needs(cls, config: Any) -> Needs:
         """One episode for each task, and a bank."""
         return Needs(episodes_per_task=1, bank=True)
 
