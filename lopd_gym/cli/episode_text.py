@@ -33,8 +33,8 @@ def print_phases(phases: Mapping[str, PhaseResult], chosen: PhaseResult, console
             str(len(phase.episodes)),
             _rate(phase.success),
             _rate(phase.score),
-            f"{phase.mean(lambda e: e.turns):.1f}",
-            f"{phase.mean(lambda e: e.calls):.1f}",
+            f"{phase.means['turns']:.1f}",
+            f"{phase.means['calls']:.1f}",
             ", ".join(f"{ending} {n}" for ending, n in phase.endings.most_common()),
         )
     console.print(table)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -16,6 +15,7 @@ from lopd_gym.report.text import check_kind
 from lopd_gym.stats import Interval, mean_interval, wilson_interval
 
 _ORDER = ("nothing", "base", "bank", "train", "step", "student", "oracle")
+_COUNTED = ("turns", "calls", "parse_errors", "sampled_tokens")
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,9 +92,11 @@ class PhaseResult:
         """In how many episodes each kind of check failed."""
         return Counter(kind for e in self.played for kind in set(e.failing))
 
-    def mean(self, of: Callable[[Glance], float]) -> float:
-        """Average something over the played episodes; 0 without any."""
-        return sum(map(of, self.played)) / max(1, len(self.played))
+    @property
+    def means(self) -> dict[str, float]:
+        """Means over the played episodes, 0 without any."""
+        count = max(1, len(self.played))
+        return {name: sum(getattr(e, name) for e in self.played) / count for name in _COUNTED}
 
     def worst(self) -> Glance:
         """Return the episode with the lowest score, the first of equals.
