@@ -48,9 +48,9 @@ def print_rows(rows: list[Row], title: str, console: Console) -> None:
 
 def interval(value: Interval) -> str:
     """Format an interval as ``0.52 [0.46, 0.58]``."""
-    return f"{value.mean:.2f} [{value.low:.2f}, {value.high:.2f}]"
+    return f"{value:.2f}"
 
 
 def signed(value: Interval) -> str:
     """Format a difference as ``+0.32 [+0.25, +0.39]``."""
-    return f"{value.mean:+.2f} [{value.low:+.2f}, {value.high:+.2f}]"
+    return f"{value:+.2f}"
