@@ -48,9 +48,7 @@ def print_rows(rows: list[Row], title: str, console: Console) -> None:
     console.print(table)
 
 
-def print_figures(
-    figures: Mapping[str, Mapping[str, float]], title: str, console: Console
-) -> None:
+def print_figures(figures: Mapping[str, Mapping[str, float]], title: str, console: Console) -> None:
     """Print an environment's own figures, where it has any: one line for each row."""
     if not figures:
         return
