@@ -55,8 +55,14 @@ def print_figures(figures: Mapping[str, Mapping[str, float]], title: str, consol
     columns = list(dict.fromkeys(name for values in figures.values() for name in values))
     table = Table("", *columns, title=title, title_justify="left")
     for name, values in figures.items():
-        table.add_row(name, *(f"{values[c]:.3f}" if c in values else "" for c in columns))
+        table.add_row(name, *(_figure(values.get(column)) for column in columns))
     console.print(table)
+
+
+def _figure(value: float | None) -> str:
+    if value is None:
+        return ""
+    return str(value) if isinstance(value, int) else f"{value:.3f}"
 
 
 def interval(value: Interval) -> str:
