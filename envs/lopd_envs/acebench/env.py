@@ -7,15 +7,17 @@ from typing import Any, ClassVar, Literal
 
 from lopd_envs.acebench.corpus import MULTI_STEP, Corpus, Row
 from lopd_envs.acebench.notation import tool_calls, write_calls
-from lopd_envs.acebench.oracle import plan
+from lopd_envs.acebench.oracle import solve
+from lopd_envs.acebench.overall import published
 from lopd_envs.acebench.prompt import FINISH, opening
-from lopd_envs.acebench.scoring.agent import official_faults, process_score, strict_faults
 from lopd_envs.acebench.splits import split_rows
-from lopd_envs.acebench.tools import SceneTools
+from lopd_envs.acebench.tools import OfferedTools, SceneTools
+from lopd_envs.acebench.verdict import agent_verdict, reply_verdict
 from lopd_gym.env import EpisodeRules, ToolEnv
+from lopd_gym.episode import Episode
 from lopd_gym.errors import UsageError, unknown_name
 from lopd_gym.messages import AssistantMessage, Observation
-from lopd_gym.tasks import TRAIN_SPLIT, Check, Task
+from lopd_gym.tasks import TRAIN_SPLIT, Check, Task, Termination
 from lopd_gym.tools import Toolset
 
 Scoring = Literal["official", "strict"]
@@ -62,8 +64,9 @@ class AceBenchEnv(ToolEnv):
         self._scoring = scoring
         self._protocol = protocol
         self._rows = split_rows(corpus, with_user=False)
-        self._tools: SceneTools | None = None
+        self._tasks: dict[str, dict[str, Task]] = {}
         self._trace: list[str] = []
+        self._reply = AssistantMessage()
         self._measures: dict[str, float] = {}
         self.tasks(split)
 
@@ -85,7 +88,13 @@ class AceBenchEnv(ToolEnv):
         """Return the tasks of a split; raises `UsageError` for a split that does not exist."""
         if split not in self._rows:
             raise unknown_name("split", split, self._rows)
-        return tuple(self._task(row, split) for row in self._rows[split])
+        if split not in self._tasks:
+            self._tasks[split] = {row.id: self._task(row, split) for row in self._rows[split]}
+        return tuple(self._tasks[split].values())
+
+    def find(self, task_id: str) -> Task:
+        """Return the task with this id in the current split; raises `UsageError` if absent."""
+        return self._tasks[self.split].get(task_id) or super().find(task_id)
 
     def _task(self, row: Row, split: str) -> Task:
         messages = opening(row, self._protocol)
@@ -102,42 +111,45 @@ class AceBenchEnv(ToolEnv):
     def open(self, task: Task, seed: int) -> Toolset:
         """Build the task's scene; nothing in it is random."""
         row: Row = task.data["row"]
-        self._trace, self._measures = [], {}
-        self._tools = SceneTools(row, self._corpus.language)
-        return self._tools
+        self._trace, self._measures, self._reply = [], {}, AssistantMessage()
+        return SceneTools(row, self._corpus.language) if row.kind == "agent" else OfferedTools(row)
 
     def oracle(self, task: Task) -> Sequence[AssistantMessage]:
-        """Return turns that reach the expected end state, one call each."""
-        calls = plan(task.data["row"], self._corpus.language)
-        turns = [AssistantMessage(tool_calls=(call,)) for call in calls]
-        return [*turns, AssistantMessage(text=FINISH)]
+        """Return turns that give the expected answer, or reach the expected end state."""
+        return solve(task.data["row"], self._corpus.language)
 
     # -- one turn ----------------------------------------------------------------------------
 
     def _answer(self, action: AssistantMessage) -> Observation:
-        if not action.tool_calls:
-            read = AssistantMessage(action.text, tool_calls(action.text))
-            action = read if read.tool_calls else action
-            said = action.text
-        else:
-            said = write_calls(action.tool_calls)
-        if action.tool_calls or self.row.category == MULTI_STEP:
-            self._trace.append(said)
-        return super()._answer(action)
+        if self.row.kind != "agent":
+            return self._take_reply(action)
+        if action.tool_calls:
+            self._trace.append(write_calls(action.tool_calls))
+            return super()._answer(action)
+        written = tool_calls(action.text)
+        if written or self.row.category == MULTI_STEP:
+            self._trace.append(action.text)
+        return super()._answer(AssistantMessage(action.text, written) if written else action)
+
+    def _take_reply(self, action: AssistantMessage) -> Observation:
+        """Take the one reply of a task that is no agent's; nothing is executed."""
+        self._reply = action
+        self._executed = [(call.name, dict(call.arguments), "") for call in action.tool_calls]
+        unreadable = action.parse_error is not None
+        self.finish(Termination.PARSE_LIMIT if unreadable else Termination.SUBMITTED)
+        return ()
 
     # -- scores ------------------------------------------------------------------------------
 
     def verify(self) -> Sequence[Check]:
         """Compare what the open episode came to with the answer, officially and strictly."""
-        row, states = self.row, self._tools.states() if self._tools else ()
-        faults = {
-            "official": official_faults(states, row.truth),
-            "strict": strict_faults(states, row.truth),
-        }
-        self._measures = {name: float(not found) for name, found in faults.items()}
-        process = process_score(self._trace, row.milestones)
-        self._measures["process"] = 1.0 if not faults["official"] else process
-        return [Check(name, not found, "; ".join(found) or None) for name, found in faults.items()]
+        if isinstance(self.toolset, SceneTools):
+            verdict = agent_verdict(self.row, self.toolset.states(), self._trace)
+        else:
+            verdict = reply_verdict(self.row, self._reply)
+        self._measures = verdict.measures
+        faults = {"official": verdict.official, "strict": verdict.strict}
+        return [Check(name, fault is None, fault) for name, fault in faults.items()]
 
     def score(self, checks: Sequence[Check]) -> float:
         """Return 1 where the chosen verdict is a pass, else 0."""
@@ -146,6 +158,10 @@ class AceBenchEnv(ToolEnv):
     def measures(self) -> Mapping[str, float]:
         """Return both verdicts, and the process accuracy of an agent."""
         return self._measures
+
+    def figures(self, episodes: Sequence[Episode]) -> Mapping[str, Mapping[str, float]]:
+        """Return the accuracies that ACEBench publishes, by category, part and overall."""
+        return published(self._corpus, episodes)
 
 
 def options(values: Mapping[str, Any]) -> None:

@@ -7,7 +7,6 @@ parsed, never evaluated: what is no literal stays its own source text.
 from __future__ import annotations
 
 import ast
-import math
 import re
 import warnings
 from collections.abc import Iterable, Mapping
@@ -101,7 +100,7 @@ def _plain(value: Any) -> bool:
         return not any("\ud800" <= char <= "\udfff" for char in value)
     if isinstance(value, bool) or value is None:
         return True
-    return isinstance(value, int | float) and math.isfinite(value) and abs(value) < 2**53
+    return isinstance(value, int | float) and abs(value) < 2**53  # not so: NaN, infinity
 
 
 def _named(values: dict[Any, Any]) -> dict[str, Any]:

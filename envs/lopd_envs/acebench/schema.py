@@ -11,11 +11,16 @@ _TYPES = {"bool": "boolean", "dict": "object", "float": "number", "list": "array
 """Type names in the documents that JSON schema does not have."""
 
 
-def tool_spec(document: Mapping[str, Any]) -> ToolSpec:
-    """Return one function of a task; some documents call their parameters ``arguments``."""
+def parameters(document: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the schema of a function's parameters; some documents call them ``arguments``."""
     known = ("parameters", "arguments", "_arguments")
-    parameters: Any = next((document[name] for name in known if document.get(name)), {})
-    schema = {"type": "object", "properties": {}, "required": []} | _schema(parameters)
+    found: Mapping[str, Any] = next((document[name] for name in known if document.get(name)), {})
+    return found
+
+
+def tool_spec(document: Mapping[str, Any]) -> ToolSpec:
+    """Return one function of a task."""
+    schema = {"type": "object", "properties": {}, "required": []} | _schema(parameters(document))
     return ToolSpec(document["name"], document.get("description", ""), schema)
 
 

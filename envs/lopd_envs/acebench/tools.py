@@ -1,4 +1,4 @@
-"""`SceneTools`: the functions of an agent task, played by a scene."""
+"""The functions of a task: `SceneTools` plays an agent's, `OfferedTools` are only to be named."""
 
 from __future__ import annotations
 
@@ -12,6 +12,21 @@ from lopd_envs.acebench.schema import tool_spec
 from lopd_envs.acebench.scoring.agent import State
 from lopd_gym.messages import ToolSpec
 from lopd_gym.tools import ToolResult, compact_json, error_text
+
+
+class OfferedTools:
+    """The functions of a task that is one reply: what matters is which calls that reply makes."""
+
+    def __init__(self, row: Row) -> None:
+        self._specs = tuple(tool_spec(document) for document in row.fields["function"])
+
+    def specs(self) -> tuple[ToolSpec, ...]:
+        """Return the functions in the order of the data."""
+        return self._specs
+
+    def call(self, name: str, arguments: Mapping[str, Any]) -> ToolResult:
+        """Execute nothing: there is no system behind these functions."""
+        return ToolResult("")
 
 
 class SceneTools:
