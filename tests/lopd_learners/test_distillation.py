@@ -223,8 +223,8 @@ def test_the_best_known_solution_of_the_task_is_shown(name: str, tmp_path: Path)
         metrics = learner.update([*group(backbone, 0, (0.0,)), *group(backbone, 1, (1.0,))])
         assert (metrics["context_share"], metrics["trained_episodes"]) == (0.5, 1)
         assert learner.update(group(backbone, 1, (1.0,)))["skipped"] == 1
-    assert learner.needs.bank
-    assert learner.needs.solved_tasks
+    assert learner.needs(learner.config).bank
+    assert learner.needs(learner.config).solved_tasks
 
 
 def attempts(learner: Any, episodes: list[Any]) -> list[int | None]:
