@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 from pydantic import BaseModel, ConfigDict, Field
+
+Positive = Annotated[float, Field(gt=0)]
+Share = Annotated[float, Field(ge=0, le=1)]
 
 
 class TrainingConfig(BaseModel):
@@ -21,9 +26,9 @@ class TrainingConfig(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    lr: float = Field(1e-5, gt=0)
+    lr: Positive = 1e-5
     weight_decay: float = Field(0.01, ge=0)
-    clip: float = Field(1.0, gt=0)
+    clip: Positive = 1.0
     gradient_checkpointing: bool = True
     micro_batch_tokens: int = Field(8_192, ge=1)
     max_tokens: int = Field(40_000, ge=1)

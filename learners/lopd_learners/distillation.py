@@ -19,7 +19,7 @@ from lopd_gym.bank.trace import item_text
 from lopd_gym.episode import Episode
 from lopd_gym.learner import Learner, LearnerContext, Metrics
 from lopd_learners.averaged import AveragedTeacher
-from lopd_learners.config import TrainingConfig
+from lopd_learners.config import Positive, Share, TrainingConfig
 from lopd_learners.forward import (
     TokenRow,
     base_precision,
@@ -53,9 +53,9 @@ class DistillationConfig(TrainingConfig):
     template: str
     place: Place = "user"
     teacher: Literal["base", "ema"] = "base"
-    ema_rate: float = Field(0.05, ge=0, le=1)
+    ema_rate: Share = 0.05
     skip_first: int = Field(0, ge=0)
-    mismatch_cap: float | None = Field(None, gt=0)
+    mismatch_cap: Positive | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -112,6 +112,7 @@ class ContextDistillation(Learner):
 
     def update(self, episodes: Sequence[Episode]) -> Metrics:
         """Take one step on the mean over all supervised tokens."""
+        episodes = [e for e in episodes if not e.failed]
         samples = self._samples(episodes)
         share = len(samples) / max(1, len(episodes))
         metrics = {"context_share": share, "trained_episodes": float(len(samples))}

@@ -1,24 +1,39 @@
-"""Privileged traces of solved tasks, for learners whose teacher is shown a task's own solution."""
+"""Learners whose teacher is shown the task's own solution, from the bank."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Any
 
-from lopd_gym.bank import Bank
 from lopd_gym.episode import Episode
-from lopd_learners.distillation import shown
+from lopd_gym.learner import Needs
+from lopd_learners.distillation import ContextDistillation, shown
+
+Gold = dict[tuple[str, str], tuple[float, Mapping[str, str]]]
+"""By environment and task: the score of its best known success, and what is shown of it."""
 
 
-class GoldTraces:
-    """The best own success of each task that a bank holds; of equals the first."""
+class GoldDistillation(ContextDistillation):
+    """Distillation whose context is the best success that the bank holds; of equals the first."""
 
-    def __init__(self, bank: Bank) -> None:
-        self._best: dict[str, tuple[float, Mapping[str, str]]] = {}
-        for x in bank:
-            if x.task_id not in self._best or x.score > self._best[x.task_id][0]:
-                self._best[x.task_id] = (x.score, shown(x.instruction, x.trace))
+    @classmethod
+    def needs(cls, config: Any) -> Needs:
+        """A bank, and tasks that it holds a solution of."""
+        return Needs(bank=True, solved_tasks=True)
 
-    def of(self, episode: Episode) -> Mapping[str, str] | None:
-        """Return what an episode's teacher is shown, None where its task was never solved."""
-        found = self._best.get(episode.task_id)
-        return None if found is None else found[1]
+    def contexts(self, episodes: Sequence[Episode]) -> list[Mapping[str, str] | None]:
+        """Show the task's own solution."""
+        found = [self._gold.get((e.env, e.task_id)) for e in episodes]
+        return [None if gold is None else gold[1] for gold in found]
+
+    @cached_property
+    def _gold(self) -> Gold:
+        """Read when it is first needed: the bank is filled after the learner is made."""
+        assert self.context.bank is not None
+        best: Gold = {}
+        for x in self.context.bank:
+            key = (x.env, x.task_id)
+            if key not in best or x.score > best[key][0]:
+                best[key] = (x.score, shown(x.instruction, x.trace))
+        return best

@@ -91,11 +91,13 @@ def weighted_k3(p_log: Tensor, q_log: Tensor, ratios: Tensor) -> Tensor:
     """Skill-SD's distillation loss of tokens [...] that an older p drew (arXiv 2604.10674).
 
     k3 times ``ratios`` = p / p_old, through which gradient has to flow: only then is the expected
-    gradient that of KL(p || q). Both the log-ratio and k3 are clamped, because k3 explodes where
-    the teacher likes a token much better.
+    gradient that of KL(p || q). By hand it is ``ratios l grad log p``, with l = log p - log q. It
+    is written like that because k3 explodes where the teacher likes a token much better and has to
+    be clamped: the gradient of a clamped value would push such a token down.
     """
-    gap = (p_log - q_log).clamp(-_LARGEST_GAP, _LARGEST_GAP)
-    return ratios * (torch.expm1(-gap) + gap).clamp(max=_LARGEST_K3)
+    gap = (p_log - q_log).detach().clamp(-_LARGEST_GAP, _LARGEST_GAP)
+    k3 = (torch.expm1(-gap) + gap).clamp(max=_LARGEST_K3)
+    return ratios * gap + (ratios * (k3 - gap)).detach()
 
 
 def outcome_sign(scores: Tensor) -> Tensor:

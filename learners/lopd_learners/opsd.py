@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from functools import cached_property, partial
+from functools import partial
 from typing import Any, ClassVar
 
-from pydantic import Field
 from torch import Tensor
 
-from lopd_gym.episode import Episode
-from lopd_gym.learner import Needs
-from lopd_learners.distillation import TINY_TEMPLATE, ContextDistillation, DistillationConfig
+from lopd_learners.config import Positive
+from lopd_learners.distillation import TINY_TEMPLATE, DistillationConfig
 from lopd_learners.forward import divergence_at
-from lopd_learners.gold import GoldTraces
+from lopd_learners.gold import GoldDistillation
 from lopd_learners.losses import clipped_forward_kl, forward_kl
 from lopd_learners.rows import Place
 
@@ -35,10 +32,10 @@ class OPSDConfig(DistillationConfig):
 
     template: str = TEMPLATE
     place: Place = "system"
-    entry_clip: float | None = Field(0.05, gt=0)
+    entry_clip: Positive | None = 0.05
 
 
-class OPSD(ContextDistillation):
+class OPSD(GoldDistillation):
     """On-policy self-distillation, by the clipped forward KL over the whole vocabulary."""
 
     name: ClassVar[str] = "opsd"
@@ -56,21 +53,6 @@ class OPSD(ContextDistillation):
         },
     }
     config: OPSDConfig
-
-    @cached_property
-    def _gold(self) -> GoldTraces:
-        """Read when it is first needed: the bank is filled after the learner is made."""
-        assert self.context.bank is not None
-        return GoldTraces(self.context.bank)
-
-    @classmethod
-    def needs(cls, config: Any) -> Needs:
-        """A bank, and tasks that it holds a solution of."""
-        return Needs(bank=True, solved_tasks=True)
-
-    def contexts(self, episodes: Sequence[Episode]) -> list[Mapping[str, str] | None]:
-        """Show the task's own solution."""
-        return [self._gold.of(episode) for episode in episodes]
 
     def divergence(
         self, states: Tensor, teacher: Any, teacher_states: Tensor, sampled: Tensor

@@ -12,7 +12,7 @@ from pydantic import Field
 
 from lopd_gym.episode import Episode
 from lopd_gym.learner import Learner, LearnerContext, Metrics, Needs
-from lopd_learners.config import TrainingConfig
+from lopd_learners.config import Positive, TrainingConfig
 from lopd_learners.forward import (
     TokenRow,
     base_precision,
@@ -35,7 +35,7 @@ class RFTConfig(TrainingConfig):
         epochs: Optimiser steps on each step's kept episodes.
     """
 
-    lr: float = 2e-5
+    lr: Positive = 2e-5
     group_size: int = Field(4, ge=1)
     threshold: float = Field(1.0, gt=0, le=1)
     per_task: int = Field(4, ge=1)
@@ -73,7 +73,9 @@ class RFT(Learner):
         rows = [student_row(e, self.config.max_tokens) for e in self.kept(episodes)]
         rows = [row for row in rows if row.supervised.any()]
         metrics: Metrics = {"trained_episodes": float(len(rows)), "skipped": 1.0}
-        for _ in range(self.config.epochs if rows else 0):
+        if not rows:
+            return metrics
+        for _ in range(self.config.epochs):
             loss = self._backward(rows)
             norm = clipped_step(self._optimiser, self.config.clip)
             skipped = float(not math.isfinite(norm))

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from functools import cached_property
 from typing import Any, ClassVar, Literal
 
 from torch import Tensor
 
-from lopd_gym.episode import Episode
-from lopd_gym.learner import Needs
-from lopd_learners.distillation import TINY_TEMPLATE, ContextDistillation, DistillationConfig
+from lopd_learners.config import Positive, Share
+from lopd_learners.distillation import TINY_TEMPLATE, DistillationConfig
 from lopd_learners.forward import divergence_at
-from lopd_learners.gold import GoldTraces
+from lopd_learners.gold import GoldDistillation
 from lopd_learners.losses import forward_kl
 
 TEMPLATE = (
@@ -26,13 +23,13 @@ class SDFTConfig(DistillationConfig):
 
     template: str = TEMPLATE
     teacher: Literal["base", "ema"] = "ema"
-    ema_rate: float = 0.01
+    ema_rate: Share = 0.01
     skip_first: int = 3
-    mismatch_cap: float | None = 2.0
-    lr: float = 2e-5
+    mismatch_cap: Positive | None = 2.0
+    lr: Positive = 2e-5
 
 
-class SDFT(ContextDistillation):
+class SDFT(GoldDistillation):
     """Self-distillation fine-tuning, by the forward KL over the whole vocabulary."""
 
     name: ClassVar[str] = "sdft"
@@ -49,21 +46,6 @@ class SDFT(ContextDistillation):
         },
     }
     config: SDFTConfig
-
-    @cached_property
-    def _gold(self) -> GoldTraces:
-        """Read when it is first needed: the bank is filled after the learner is made."""
-        assert self.context.bank is not None
-        return GoldTraces(self.context.bank)
-
-    @classmethod
-    def needs(cls, config: Any) -> Needs:
-        """A bank, and tasks that it holds a demonstration of."""
-        return Needs(bank=True, solved_tasks=True)
-
-    def contexts(self, episodes: Sequence[Episode]) -> list[Mapping[str, str] | None]:
-        """Show the task's own demonstration."""
-        return [self._gold.of(episode) for episode in episodes]
 
     def divergence(
         self, states: Tensor, teacher: Any, teacher_states: Tensor, sampled: Tensor

@@ -12,6 +12,7 @@ from torch import Tensor
 from lopd_gym.bank.trace import write_trace
 from lopd_gym.episode import Episode
 from lopd_gym.learner import Metrics, Needs
+from lopd_learners.config import Positive, Share
 from lopd_learners.distillation import (
     TINY_TEMPLATE,
     ContextDistillation,
@@ -41,10 +42,10 @@ class SDPOConfig(DistillationConfig):
 
     template: str = TEMPLATE
     teacher: Literal["base", "ema"] = "ema"
-    mismatch_cap: float | None = 2.0
+    mismatch_cap: Positive | None = 2.0
     group_size: int = Field(4, ge=2)
     support: int = Field(20, ge=1)
-    divergence_weight: float = Field(1.0, ge=0, le=1)
+    divergence_weight: Share = 1.0
     threshold: float = Field(1.0, gt=0, le=1)
     own_success: bool = False
 

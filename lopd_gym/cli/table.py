@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from rich.console import Console
 from rich.table import Table
 
@@ -44,6 +46,23 @@ def print_rows(rows: list[Row], title: str, console: Console) -> None:
         failed = sum(row.failed for row in own.values())
         table.add_row(policy, *cells, str(own[modes[0]].tasks), str(failed))
     console.print(table)
+
+
+def print_figures(figures: Mapping[str, Mapping[str, float]], title: str, console: Console) -> None:
+    """Print an environment's own figures, where it has any: one line for each row."""
+    if not figures:
+        return
+    columns = list(dict.fromkeys(name for values in figures.values() for name in values))
+    table = Table("", *columns, title=title, title_justify="left")
+    for name, values in figures.items():
+        table.add_row(name, *(_figure(values.get(column)) for column in columns))
+    console.print(table)
+
+
+def _figure(value: float | None) -> str:
+    if value is None:
+        return ""
+    return str(value) if isinstance(value, int) else f"{value:.3f}"
 
 
 def interval(value: Interval) -> str:

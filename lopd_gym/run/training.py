@@ -145,7 +145,7 @@ class TrainingRun:
 
     def _keep_solved_tasks(self) -> None:
         """Train on tasks that the bank holds a success of, and on no other."""
-        solved = {experience.task_id for experience in self.bank}
+        solved = {x.task_id for x in self.bank if x.env == self.env.label}
         self.train_tasks = [task for task in self.train_tasks if task.id in solved]
         self.reporter.say(f"training on the {len(self.train_tasks)} tasks that the bank solved")
 

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from lopd_learners.config import TrainingConfig
+from lopd_learners.config import Positive, TrainingConfig
 from lopd_learners.policy_gradient import Mismatch, Scale
 
 
@@ -47,7 +47,7 @@ class GRPOConfig(TrainingConfig):
     dynamic_sampling: bool = False
     mask_truncated: bool = False
     mismatch: Mismatch = "none"
-    mismatch_cap: float = Field(2.0, gt=0)
+    mismatch_cap: Positive = 2.0
     epochs: int = Field(1, ge=1)
 
 

@@ -6,6 +6,7 @@ the policy that played.
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Sequence
 from typing import Any, ClassVar
@@ -24,7 +25,7 @@ from lopd_learners.grpo.sample import (
     sampled_log_probs,
     split,
     spread,
-    with_spread,
+    temperature_of,
 )
 from lopd_learners.losses import sampled_reverse_kl
 from lopd_learners.optim import clipped_step
@@ -52,7 +53,7 @@ class GRPO(Learner):
         self._optimiser = torch.optim.AdamW(
             self._backbone.student_parameters(), lr=config.lr, weight_decay=config.weight_decay
         )
-        self._held: list[Sample] = []  # groups with a spread that dynamic sampling keeps for later
+        self._held: list[Sample] = []  # what dynamic sampling keeps for later
         self._waited = 0
 
     @classmethod
@@ -62,19 +63,27 @@ class GRPO(Learner):
 
     def update(self, episodes: Sequence[Episode]) -> Metrics:
         """Take one policy-gradient step (``epochs`` of them) on a step's episodes."""
-        samples = make_samples(episodes, self.config)
-        metrics = _describe(samples)
+        samples = self._samples(episodes)
+        metrics = self._describe(samples)
         if self.config.dynamic_sampling:
             samples = self._wait(samples)
         elif self.config.drop_zero_spread:
-            samples = with_spread(samples)
-        if not any(self._teaches(x) for x in samples):
+            samples = _useful(samples)
+        if not _useful(samples):
             return {**metrics, "skipped": 1.0, "trained_episodes": 0.0}
         return {**metrics, **self._optimise(samples), "trained_episodes": float(len(samples))}
 
-    def _teaches(self, sample: Sample) -> bool:
-        """Whether a sample adds anything to the gradient."""
-        return bool(sample.advantage)
+    def _samples(self, episodes: Sequence[Episode]) -> list[Sample]:
+        """Make a step's samples; a learner built on this one adds a teacher to them."""
+        return make_samples(episodes, self.config)
+
+    def _describe(self, samples: Sequence[Sample]) -> Metrics:
+        """Say how many groups there are, and which share of them has scores without a spread."""
+        groups, useful = {x.group for x in samples}, {x.group for x in samples if x.advantage}
+        return {
+            "groups": float(len(groups)),
+            "zero_spread_groups": 1 - len(useful) / max(1, len(groups)),
+        }
 
     def _optimise(self, samples: Sequence[Sample]) -> Metrics:
         """Step on the mean loss of samples; the first pass notes their old log-probabilities."""
@@ -94,38 +103,32 @@ class GRPO(Learner):
         config, student, rows = self.config, self._backbone.student, [x.row for x in part]
         with base_precision(self._backbone):
             states = supervised_states(student, rows, recompute=config.gradient_checkpointing)
-            p_log = sampled_log_probs(student, states, rows, _temperature(part))
+            p_log = sampled_log_probs(student, states, rows, temperature_of(part))
         if first:
             for x, old in zip(part, split(p_log.detach(), part), strict=True):
                 x.old_log = old
         old_log = torch.cat([x.old_log for x in part])
         recorded = torch.cat([x.recorded for x in part]).to(old_log)
         ratios = ratio(p_log, old_log)
-        kl = self._kl_to_base(part, p_log)
-        loss = self._surrogate(part, ratios, old_log, recorded) + config.kl * kl
-        loss = loss + self._distillation(part, p_log, ratios)
-        share = self._reduced(loss, part, every)
-        share.backward()  # type: ignore[no-untyped-call]
-        tokens = sum(x.tokens for x in every)
-        outside = (ratios - 1 > config.clip_high) | (1 - ratios > config.clip_low)
-        return {
-            "loss": share.item(),
-            "kl": kl.sum().item() / tokens,
-            "clipped": outside.sum().item() / tokens,
-            "mismatch": (old_log - recorded).sum().item() / tokens,
-        }
-
-    def _surrogate(
-        self, part: Sequence[Sample], ratios: Tensor, old_log: Tensor, recorded: Tensor
-    ) -> Tensor:
-        config = self.config
         advantages = spread([x.advantage for x in part], part, ratios.device)
-        loss = clipped_surrogate(
+        surrogate = clipped_surrogate(
             ratios, advantages, config.clip_low, config.clip_high, config.dual_clip
         )
         lengths = [x.tokens for x in part]
         weights = sampler_weights(old_log, recorded, lengths, config.mismatch, config.mismatch_cap)
-        return weights * loss
+        kl = self._kl_to_base(part, p_log)
+        loss = weights * surrogate + config.kl * kl + self._distillation(part, p_log, ratios)
+        share = self._reduced(loss, part, every)
+        share.backward()  # type: ignore[no-untyped-call]
+        tokens = sum(x.tokens for x in every)
+        above = (advantages > 0) & (ratios > 1 + config.clip_high)
+        below = (advantages < 0) & (ratios < 1 - config.clip_low)
+        return {
+            "loss": share.item(),
+            "kl": kl.sum().item() / tokens,
+            "clipped": (above | below).sum().item() / tokens,
+            "mismatch": (old_log - recorded).sum().item() / tokens,
+        }
 
     def _distillation(self, part: Sequence[Sample], p_log: Tensor, ratios: Tensor) -> Tensor:
         """Return what a learner built on this one adds to each token's loss, [S]."""
@@ -138,7 +141,7 @@ class GRPO(Learner):
         base, rows = self._backbone.base, [x.row for x in part]
         with torch.no_grad():
             states = supervised_states(base, rows)
-            q_log = sampled_log_probs(base, states, rows, _temperature(part))
+            q_log = sampled_log_probs(base, states, rows, temperature_of(part))
         return sampled_reverse_kl(p_log, q_log, "k3")
 
     def _reduced(self, loss: Tensor, part: Sequence[Sample], every: Sequence[Sample]) -> Tensor:
@@ -151,8 +154,8 @@ class GRPO(Learner):
         return (loss / lengths).sum() / len(every)
 
     def _wait(self, samples: Sequence[Sample]) -> list[Sample]:
-        """Hold back groups with a spread until there are as many episodes as a step has."""
-        self._held += with_spread(samples)
+        """Hold back groups that teach until there are as many episodes as a step has."""
+        self._held += _useful(samples)
         self._waited += 1
         if len(self._held) < len(samples) and self._waited < _MOST_BATCHES:
             return []
@@ -163,27 +166,24 @@ class GRPO(Learner):
         """Return the optimiser, and what dynamic sampling holds back."""
         return {
             "optimiser": self._optimiser.state_dict(),
-            "held": [(x.episode.to_json(), x.advantage) for x in self._held],
+            "held": [
+                (json.dumps(x.episode.to_json()), x.advantage, x.teacher_log) for x in self._held
+            ],
             "waited": self._waited,
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore what `state_dict` returned."""
         self._optimiser.load_state_dict(state["optimiser"])
-        held = [(Episode.from_json(plain), advantage) for plain, advantage in state["held"]]
-        self._held = [Sample(e, student_row(e, self.config.max_tokens), a) for e, a in held]
+        self._held = []
+        for plain, advantage, teacher_log in state["held"]:
+            episode = Episode.from_json(json.loads(plain))
+            row = student_row(episode, self.config.max_tokens)
+            self._held.append(Sample(episode, row, advantage, teacher_log=teacher_log))
         self._waited = state["waited"]
 
 
-def _temperature(part: Sequence[Sample]) -> float:
-    """The temperature at which the samples were drawn; greedy ones are taken as drawn at 1."""
-    return part[0].episode.sampling.temperature or 1.0
-
-
-def _describe(samples: Sequence[Sample]) -> Metrics:
-    """Say how many groups there are, and which share of them has nothing to teach."""
-    groups, useful = {x.group for x in samples}, {x.group for x in samples if x.advantage}
-    return {
-        "groups": float(len(groups)),
-        "zero_spread_groups": 1 - len(useful) / max(1, len(groups)),
-    }
+def _useful(samples: Sequence[Sample]) -> list[Sample]:
+    """Keep the groups in which something adds to the gradient: a spread of scores, or a teacher."""
+    groups = {x.group for x in samples if x.advantage or x.teacher_log is not None}
+    return [x for x in samples if x.group in groups]

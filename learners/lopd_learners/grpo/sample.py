@@ -21,12 +21,17 @@ _CUT_OFF = (Termination.STEP_LIMIT, Termination.TOKEN_LIMIT, Termination.TIMEOUT
 
 @dataclass(slots=True, eq=False)
 class Sample:
-    """One episode of a step: its tokens, its advantage, and its first log-probabilities [S]."""
+    """One episode of a step: its tokens and its advantage.
+
+    ``old_log`` [S] are the sampled tokens' log-probabilities before the step, ``teacher_log`` [S]
+    what a teacher gives them, where there is one.
+    """
 
     episode: Episode
     row: TokenRow
     advantage: float
     old_log: Tensor = field(default_factory=lambda: torch.empty(0))
+    teacher_log: Tensor | None = None
 
     @property
     def tokens(self) -> int:
@@ -46,7 +51,8 @@ class Sample:
 
 
 def make_samples(episodes: Sequence[Episode], config: GRPOConfig) -> list[Sample]:
-    """Give each episode its advantage; leaves out what has no sampled token or is masked."""
+    """Give each episode its advantage; leaves out what failed, is masked or has nothing sampled."""
+    episodes = [e for e in episodes if not e.failed]
     scores = torch.tensor([e.outcome.score or 0.0 for e in episodes])
     groups = [(e.task_id, e.policy_version) for e in episodes]
     advantages = group_advantages(scores, groups, config.scale).tolist()
@@ -56,12 +62,6 @@ def make_samples(episodes: Sequence[Episode], config: GRPOConfig) -> list[Sample
         if not (config.mask_truncated and e.outcome.termination in _CUT_OFF)
     ]
     return [x for x in samples if x.tokens]
-
-
-def with_spread(samples: Sequence[Sample]) -> list[Sample]:
-    """Keep the samples of groups whose scores are not all equal."""
-    useful = {x.group for x in samples if x.advantage}
-    return [x for x in samples if x.group in useful]
 
 
 def in_parts(samples: Sequence[Sample], max_tokens: int) -> Iterator[list[Sample]]:
@@ -79,6 +79,11 @@ def spread(values: Sequence[float], part: Sequence[Sample], device: torch.device
     """Repeat one value of each sample for each of its tokens, [S]."""
     pieces = [torch.full((x.tokens,), float(v)) for x, v in zip(part, values, strict=True)]
     return torch.cat(pieces).to(device)
+
+
+def temperature_of(part: Sequence[Sample]) -> float:
+    """Return the temperature that samples were drawn at; greedy ones are taken as drawn at 1."""
+    return part[0].episode.sampling.temperature or 1.0
 
 
 def sampled_log_probs(

@@ -8,7 +8,7 @@ played into skills for later steps.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Literal
 
 import torch
@@ -18,12 +18,12 @@ from torch import Tensor
 from lopd_gym.episode import Episode
 from lopd_gym.learner import LearnerContext, Metrics
 from lopd_learners.distillation import TINY_TEMPLATE
-from lopd_learners.forward import TokenRow, base_precision, micro_batches, supervised_states
+from lopd_learners.forward import base_precision, micro_batches, supervised_states
 from lopd_learners.grpo import GRPO, GRPOConfig
-from lopd_learners.grpo.sample import Sample, sampled_log_probs
+from lopd_learners.grpo.sample import Sample, sampled_log_probs, split, temperature_of
 from lopd_learners.losses import weighted_k3
 from lopd_learners.rows import Place, privileged_rows
-from lopd_learners.skill_sd.skills import SkillBank
+from lopd_learners.skill_sd.skills import Skill, SkillBank
 from lopd_learners.skill_sd.summarise import Summariser, make_summariser
 
 TEMPLATE = (
@@ -79,73 +79,71 @@ class SkillSD(GRPO):
         super().__init__(config, context)
         self.skills = SkillBank(config.exploration, config.most_skills)
         self._summarise: Summariser = make_summariser(config.summariser, context.backbone)
-        self._teacher_log: dict[int, Tensor] = {}  # id of an episode -> its teacher's [S]
 
     def update(self, episodes: Sequence[Episode]) -> Metrics:
         """Take one step, then turn the episodes into skills."""
-        tasks: dict[str, list[Episode]] = {}
-        for episode in episodes:
-            tasks.setdefault(episode.task_id, []).append(episode)
-        self._teacher_log = self._teach(self._choose(list(tasks.values())))
-        share = len(self._teacher_log) / max(1, len(episodes))
         metrics = super().update(episodes)
-        self._teacher_log = {}
-        for mine in tasks.values():
+        for mine in _by_task(episodes):
             skill = self._summarise(mine)
             if skill is not None:
                 self.skills.add(self._key(mine[0]), skill)
-        return {**metrics, "context_share": share, "skills": float(len(self.skills))}
+        return {**metrics, "skills": float(len(self.skills))}
+
+    def _samples(self, episodes: Sequence[Episode]) -> list[Sample]:
+        """Make a step's samples, with a teacher where there is a skill to show."""
+        samples = super()._samples(episodes)
+        shown = self._choose(episodes)
+        self._teach([x for x in samples if x.episode.task_id in shown], shown)
+        return samples
+
+    def _describe(self, samples: Sequence[Sample]) -> Metrics:
+        taught = sum(x.teacher_log is not None for x in samples)
+        return {**super()._describe(samples), "context_share": taught / max(1, len(samples))}
 
     def _key(self, episode: Episode) -> str:
         return episode.task_id if self.config.pool == "task" else episode.group
 
-    def _choose(self, tasks: Sequence[Sequence[Episode]]) -> list[tuple[Episode, TokenRow]]:
-        """Choose one skill for each task; returns episodes and their teacher's rows."""
-        chosen = []
-        for mine in tasks:
+    def _choose(self, episodes: Sequence[Episode]) -> dict[str, Skill]:
+        """Choose one skill for each task that has any, and note how well its episodes went."""
+        chosen = {}
+        for mine in _by_task(episodes):
             key = self._key(mine[0])
             number = self.skills.choose(key)
-            if number is None:
-                continue
-            scores = [e.outcome.score or 0.0 for e in mine]
-            self.skills.credit(key, number, sum(scores) / len(scores))
-            shown = self.skills.skill(key, number).shown()
-            config = self.config
-            for episode in mine:
-                _, row = privileged_rows(
-                    self._backbone, episode, config.template, config.place, shown, config.max_tokens
-                )
-                chosen.append((episode, row))
+            if number is not None:
+                scores = [e.outcome.score or 0.0 for e in mine]
+                self.skills.credit(key, number, sum(scores) / len(scores))
+                chosen[mine[0].task_id] = self.skills.skill(key, number)
         return chosen
 
     @torch.no_grad()
-    def _teach(self, chosen: Sequence[tuple[Episode, TokenRow]]) -> dict[int, Tensor]:
-        """Score sampled tokens as the student, before its step, does with a skill in its prompt."""
-        student = self._backbone.student
-        found: dict[int, Tensor] = {}
-        lengths = [len(row.ids) for _, row in chosen]
-        for group in micro_batches(lengths, self.config.micro_batch_tokens):
-            part = [chosen[i] for i in group]
-            rows = [row for _, row in part]
-            temperature = part[0][0].sampling.temperature or 1.0
+    def _teach(self, samples: Sequence[Sample], shown: Mapping[str, Skill]) -> None:
+        """Note how the student, before its step, scores its tokens with a skill in its prompt."""
+        config, student, rows = self.config, self._backbone.student, []
+        for x in samples:
+            _, row = privileged_rows(
+                self._backbone,
+                x.episode,
+                config.template,
+                config.place,
+                shown[x.episode.task_id].shown(),
+                config.max_tokens,
+            )
+            rows.append(row)
+        for group in micro_batches([len(row.ids) for row in rows], config.micro_batch_tokens):
+            part, mine = [samples[i] for i in group], [rows[i] for i in group]
             with base_precision(self._backbone):
-                states = supervised_states(student, rows)
-                q_log = sampled_log_probs(student, states, rows, temperature)
-            pieces = torch.split(q_log, [int(row.supervised.sum()) for row in rows])
-            found |= {id(e): piece for (e, _), piece in zip(part, pieces, strict=True)}
-        return found
-
-    def _teaches(self, sample: Sample) -> bool:
-        return super()._teaches(sample) or id(sample.episode) in self._teacher_log
+                states = supervised_states(student, mine)
+                q_log = sampled_log_probs(student, states, mine, temperature_of(part))
+            for x, piece in zip(part, split(q_log, part), strict=True):
+                x.teacher_log = piece
 
     def _distillation(self, part: Sequence[Sample], p_log: Tensor, ratios: Tensor) -> Tensor:
         """Weighted k3 to the teacher at tokens of episodes that were shown a skill, [S]."""
-        known = [self._teacher_log.get(id(x.episode)) for x in part]
+        # Where there is no teacher q = p, and k3 and its gradient are 0.
         q_log = [
-            p.detach() if q is None else q
-            for p, q in zip(torch.split(p_log, [x.tokens for x in part]), known, strict=True)
+            mine if x.teacher_log is None else x.teacher_log.to(mine)
+            for x, mine in zip(part, split(p_log.detach(), part), strict=True)
         ]
-        # Where there is no teacher p = q, and k3 and its gradient are 0.
         return self.config.distillation * weighted_k3(p_log, torch.cat(q_log), ratios)
 
     def state_dict(self) -> dict[str, Any]:
@@ -156,3 +154,12 @@ class SkillSD(GRPO):
         """Restore what `state_dict` returned."""
         super().load_state_dict(state)
         self.skills.load_state_dict(state["skills"])
+
+
+def _by_task(episodes: Sequence[Episode]) -> list[list[Episode]]:
+    """Group the episodes that did not fail by their task."""
+    tasks: dict[str, list[Episode]] = {}
+    for episode in episodes:
+        if not episode.failed:
+            tasks.setdefault(episode.task_id, []).append(episode)
+    return list(tasks.values())

@@ -10,6 +10,7 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Literal
 
+from lopd_gym.bank.experience import storable
 from lopd_gym.bank.trace import write_trace
 from lopd_gym.episode import Episode, Sampling
 from lopd_gym.messages import Message
@@ -85,4 +86,4 @@ def parse_skill(text: str, instruction: str) -> Skill | None:
         return None
     if not all(isinstance(value, str) for value in parts.values()):
         return None
-    return Skill(**parts, instruction=instruction)
+    return Skill(**{n: storable(v) for n, v in parts.items()}, instruction=instruction)
