@@ -17,9 +17,11 @@ def report_command(
     ] = None,
 ) -> None:
     """Write one self-contained HTML file about a run, finished or not, or a comparison."""
+    from lopd_gym.report.comparison_page import COMPARISON_FILE, comparison_page
     from lopd_gym.report.run_page import run_page
 
-    text = run_page(folder)
+    comparison = (folder / COMPARISON_FILE).exists()
+    text = comparison_page(folder) if comparison else run_page(folder)
     target = out or folder / REPORT_FILE
     temporary = target.with_name(f".{target.name}.tmp")
     temporary.write_text(text, encoding="utf-8")

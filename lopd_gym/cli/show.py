@@ -25,7 +25,7 @@ def show_command(
     from lopd_gym.cli.compare_table import print_comparison
     from lopd_gym.cli.episode_text import print_episode, print_phases
     from lopd_gym.compare.result import Comparison
-    from lopd_gym.report.phases import main_phase, read_episode, read_phases
+    from lopd_gym.report.phases import main_phase, read_chosen, read_phases
     from lopd_gym.run.folder import RunFolder, read_json
 
     if worst and episode is not None:
@@ -46,4 +46,5 @@ def show_command(
         print_phases(phases, chosen, console)
         console.print(f"one episode: lopd-gym show {folder} --worst, or --episode N", markup=False)
     else:
-        print_episode(read_episode(folder, chosen.name, episode), chosen.name, episode, console)
+        found = read_chosen(folder, chosen.name, [episode])[episode]
+        print_episode(found, chosen.name, episode, console)

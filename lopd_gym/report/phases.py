@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -118,7 +119,13 @@ def read_phases(run: Path) -> dict[str, PhaseResult]:
     paths = sorted((run / "episodes").glob("*.jsonl"), key=lambda path: _place(path.stem))
     if not paths:
         raise UsageError(f"{run} holds no episodes yet.")
-    return {path.stem: _read(path) for path in paths}
+    return {path.stem: read_phase(path) for path in paths}
+
+
+def read_phase(path: Path) -> PhaseResult:
+    """Read the episodes of one phase, given its file."""
+    glances = (Glance.of(number, e) for number, e in enumerate(read_episodes(path)))
+    return PhaseResult(path.stem, tuple(glances))
 
 
 def main_phase(phases: dict[str, PhaseResult], name: str | None) -> PhaseResult:
@@ -134,22 +141,19 @@ def main_phase(phases: dict[str, PhaseResult], name: str | None) -> PhaseResult:
     return phases[name]
 
 
-def read_episode(run: Path, phase: str, number: int) -> Episode:
-    """Read one episode of a phase by its number, from 0.
+def read_chosen(run: Path, phase: str, numbers: Iterable[int]) -> dict[int, Episode]:
+    """Read some episodes of a phase by their numbers, from 0.
 
     Raises:
-        UsageError: The phase has no episode of this number.
+        UsageError: The phase has no episode of such a number.
     """
-    episodes = read_episodes(run / "episodes" / f"{phase}.jsonl")
-    found = next(islice(episodes, number, None), None)
-    if found is None:
-        raise UsageError(f"Phase '{phase}' has no episode {number}: they are numbered from 0.")
+    wanted = set(numbers)
+    episodes = enumerate(read_episodes(run / "episodes" / f"{phase}.jsonl"))
+    found = {n: episode for n, episode in islice(episodes, max(wanted) + 1) if n in wanted}
+    if wanted - found.keys():
+        missing = min(wanted - found.keys())
+        raise UsageError(f"Phase '{phase}' has no episode {missing}: they are numbered from 0.")
     return found
-
-
-def _read(path: Path) -> PhaseResult:
-    glances = (Glance.of(number, e) for number, e in enumerate(read_episodes(path)))
-    return PhaseResult(path.stem, tuple(glances))
 
 
 def _place(name: str) -> tuple[int, str]:

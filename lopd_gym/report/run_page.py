@@ -10,13 +10,12 @@ from typing import Any
 
 from markupsafe import Markup
 
-from lopd_gym.episode import read_episodes
 from lopd_gym.errors import LopdGymError
 from lopd_gym.report.bank_use import bank_use
 from lopd_gym.report.chart import Series, TaskRow, interval_bar, line_chart, task_map
 from lopd_gym.report.episode_view import EpisodeView, episode_view
 from lopd_gym.report.html import page
-from lopd_gym.report.phases import PhaseResult, read_phases
+from lopd_gym.report.phases import PhaseResult, read_chosen, read_phases
 from lopd_gym.report.selection import choose, final_phase
 from lopd_gym.run.folder import RunFolder, read_json, read_lines
 from lopd_gym.stats import Interval
@@ -235,10 +234,8 @@ def _groups(
 def _views(path: Path, phases: Mapping[str, PhaseResult]) -> list[EpisodeView]:
     """Read the chosen episodes, going through each phase's file once."""
     chosen = choose(phases)
-    wanted = {(c.phase, c.number) for c in chosen}
-    found = {}
-    for phase in {c.phase for c in chosen}:
-        for number, episode in enumerate(read_episodes(path / "episodes" / f"{phase}.jsonl")):
-            if (phase, number) in wanted:
-                found[phase, number] = episode
-    return [episode_view(found[c.phase, c.number], c.phase, c.number, c.tags) for c in chosen]
+    found = {
+        phase: read_chosen(path, phase, [c.number for c in chosen if c.phase == phase])
+        for phase in {c.phase for c in chosen}
+    }
+    return [episode_view(found[c.phase][c.number], c.phase, c.number, c.tags) for c in chosen]

@@ -52,12 +52,14 @@ def unfinished_run(path: Path, learner: str = "lopd") -> Path:
     return path
 
 
-def finished_run(path: Path, learner: str = "lopd", extra: Sequence[Episode] = ()) -> Path:
-    """Make a run whose student plays like the oracle, and whatever else is given."""
+def finished_run(
+    path: Path, learner: str = "lopd", extra: Sequence[Episode] = (), student: Script | None = None
+) -> Path:
+    """Make a run whose student plays like the oracle, or a script, and whatever else is given."""
     unfinished_run(path, learner)
     folder = RunFolder(path)
-    played = [*play(oracle(env_maker({"name": "envscaler"}, "test")()), "test", TASKS), *extra]
-    append_episodes(folder.episodes("student-sampled"), played)
+    student = student or oracle(env_maker({"name": "envscaler"}, "test")())
+    append_episodes(folder.episodes("student-sampled"), [*play(student, "test", TASKS), *extra])
     write_json(folder.summary, _summary(learner, path))
     return path
 

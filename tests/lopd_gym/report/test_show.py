@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from lopd_gym.cli.main import main
 from lopd_gym.episode import append_episodes
-from lopd_gym.report.phases import read_episode, read_phases
+from lopd_gym.report.phases import read_chosen, read_phases
 from lopd_gym.report.text import check_kind, visible
 from lopd_gym.tasks import Outcome, Termination
 from tests.lopd_gym.report.runs import TASKS, finished_run, hostile_episode, unfinished_run
@@ -64,7 +64,7 @@ def test_an_episode_is_shown_turn_by_turn(run: Path, show: Show) -> None:
 
 
 def read_first(run: Path) -> tuple[dict[str, object], ...]:
-    return tuple(read_episode(run, "student-sampled", 0).transcript)
+    return tuple(read_chosen(run, "student-sampled", [0])[0].transcript)
 
 
 def test_the_worst_is_the_lowest_score_and_can_do_no_harm(run: Path, show: Show) -> None:
