@@ -1,14 +1,13 @@
 """Summarisers: from the finished episodes of one task to a skill.
 
-``rules`` reads the traces and needs no model. ``policy`` lets the base model write the skill, and
-falls back to the rules where what it writes is no skill.
+``rules`` reads the traces and needs no model. With ``policy`` the base model writes the skill, with
+``endpoint`` a model that is served elsewhere; where what it writes is no skill, the rules do.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from typing import Literal
 
 from lopd_gym.bank.experience import storable
 from lopd_gym.bank.trace import write_trace
@@ -22,15 +21,12 @@ from lopd_learners.skill_sd.skills import Skill
 Summariser = Callable[[Sequence[Episode]], Skill | None]
 """Takes all episodes of one task in one step; None where they teach nothing."""
 
+_MAX_NEW_TOKENS = 512
+
 _REQUEST = (
     "Below are attempts at one task. Write a JSON object with three strings, `worked` (what went "
     "well), `mistakes` (what went wrong) and `workflow` (the recommended steps), and nothing else."
 )
-
-
-def make_summariser(kind: Literal["rules", "policy"], backbone: Backbone) -> Summariser:
-    """Return the summariser of a name."""
-    return by_rules if kind == "rules" else ByPolicy(backbone)
 
 
 def by_rules(episodes: Sequence[Episode]) -> Skill | None:
@@ -49,31 +45,31 @@ def by_rules(episodes: Sequence[Episode]) -> Skill | None:
     )
 
 
-class ByPolicy:
-    """Asks the base model for a skill."""
+def by_model(answer: Callable[[str], str]) -> Summariser:
+    """Return a summariser that asks a model, by a function from a question to its answer."""
 
-    def __init__(self, backbone: Backbone, max_new_tokens: int = 512) -> None:
-        self._backbone, self._max_new = backbone, max_new_tokens
-
-    def __call__(self, episodes: Sequence[Episode]) -> Skill | None:
-        """Return the skill that the model writes, or that of the rules."""
+    def summarise(episodes: Sequence[Episode]) -> Skill | None:
         fallback = by_rules(episodes)
         if fallback is None:
             return None
         attempts = "\n\n".join(
             f"Attempt (score {e.outcome.score}):\n{write_trace(e.actions)}" for e in episodes
         )
-        written = self._answer(f"{_REQUEST}\n\nTask:\n{fallback.instruction}\n\n{attempts}")
+        written = answer(f"{_REQUEST}\n\nTask:\n{fallback.instruction}\n\n{attempts}")
         return parse_skill(written, fallback.instruction) or fallback
 
-    def _answer(self, question: str) -> str:
-        prefix, rest = self._backbone.chat.opening([Message("user", question)], ())
-        ids = self._backbone.encode(prefix) + self._backbone.encode(rest)
-        engine = MultiTurnEngine(self._backbone, weights="base", sampling=Sampling(temperature=0))
-        engine.open(Prompt(ids, len(ids), None, 0), seed=0, max_new_tokens=self._max_new)
-        while True:
-            for completion in engine.step():
-                return self._backbone.decode(completion.ids)
+    return summarise
+
+
+def ask_base(backbone: Backbone, question: str) -> str:
+    """Return the base model's greedy answer to one user message."""
+    prefix, rest = backbone.chat.opening([Message("user", question)], ())
+    ids = backbone.encode(prefix) + backbone.encode(rest)
+    engine = MultiTurnEngine(backbone, weights="base", sampling=Sampling(temperature=0))
+    engine.open(Prompt(ids, len(ids), None, 0), seed=0, max_new_tokens=_MAX_NEW_TOKENS)
+    while True:
+        for completion in engine.step():
+            return backbone.decode(completion.ids)
 
 
 def parse_skill(text: str, instruction: str) -> Skill | None:
