@@ -13,8 +13,8 @@ from lopd_gym.cli.options import (
     DataOption,
     EnvOption,
     FormatOption,
-    ModelOption,
     SetOption,
+    UrlOption,
     env_section,
     play_settings,
 )
@@ -27,7 +27,13 @@ SCRIPTS = ("nothing", "random", "oracle")
 
 def evaluate_command(
     env: EnvOption,
-    model: ModelOption = "tiny",
+    model: Annotated[
+        str,
+        typer.Option(
+            "--model", help="tiny (shipped), a folder, a .gguf file, a hub id or openai:NAME."
+        ),
+    ] = "tiny",
+    base_url: UrlOption = None,
     data: DataOption = None,
     split: Annotated[str, typer.Option("--split", help="Split to play.")] = "test",
     tasks: Annotated[int, typer.Option("--tasks", help="How many of its first tasks.")] = 256,
@@ -49,6 +55,7 @@ def evaluate_command(
         model,
         chat_format,
         changes,
+        base_url,
         evaluation={"split": split, "tasks": tasks, "greedy": greedy},
     )
     with tempfile.TemporaryDirectory() as temporary:
@@ -57,30 +64,34 @@ def evaluate_command(
 
 def _evaluate(settings: RunSettings, script: str | None, folder: Path, console: Console) -> None:
     from lopd_gym.cli.progress import ConsoleReporter
-    from lopd_gym.cli.table import print_rows
+    from lopd_gym.cli.table import print_figures, print_rows
     from lopd_gym.episode import GREEDY
-    from lopd_gym.run.build import checked_env, load_backbone, model_policy
+    from lopd_gym.run.build import checked_env, player
     from lopd_gym.run.evaluation import evaluate, evaluation_modes, evaluation_tasks
     from lopd_gym.run.summary import row
 
     env = checked_env(settings.env, settings.evaluation.split)
     ids = evaluation_tasks(env, settings.evaluation.split, settings.evaluation.tasks)
     reporter = ConsoleReporter(console)
-    rows = []
+    rows, played_by = [], {}
     if script is not None:
         policy = _scripted(script, env)
         path = folder / f"{script}.jsonl"
         played = evaluate(script, policy, GREEDY, ids, settings, path, reporter)
         rows.append(row(script, "scripted", played))
+        played_by[script] = played
     else:
-        backbone = load_backbone(settings)
+        make_policy = player(settings)
         for mode, sampling in evaluation_modes(settings).items():
-            model = model_policy(backbone, "base", sampling, settings)
+            model = make_policy(sampling)
             path = folder / f"{mode}.jsonl"
             played = evaluate(mode, model, sampling, ids, settings, path, reporter)
             rows.append(row(settings.model.source, mode, played))
+            played_by[mode] = played
     title = f"{env.label}, split {settings.evaluation.split} (data {env.data_hash()[:12]})"
     print_rows(rows, title, console)
+    for name, played in played_by.items():
+        print_figures(env.figures(played.episodes), f"{env.label}, {name}", console)
 
 
 def _scripted(name: str, env: Any) -> Any:
