@@ -234,3 +234,12 @@ def merge(values: dict[str, Any], changes: Mapping[str, Any]) -> None:
             merge(old, change)
         else:
             values[name] = json.loads(json.dumps(change)) if isinstance(change, dict) else change
+
+
+def differences(asked: Any, saved: Any, path: str = "") -> list[str]:
+    """Return the dotted names of what differs between two nested settings, sorted."""
+    if isinstance(asked, dict) and isinstance(saved, dict):
+        names = asked.keys() | saved.keys()
+        parts = [differences(asked.get(n), saved.get(n), f"{path}.{n}".lstrip(".")) for n in names]
+        return sorted(d for part in parts for d in part)
+    return [] if asked == saved else [path]
