@@ -25,7 +25,8 @@ class PipeSession:
     """Implements `lopd_gym.sandbox.Session` over a process with piped stdin and stdout.
 
     ``stderr`` is the file that the process writes its errors to; ``cleanup`` runs once, after the
-    process was killed, also when the session is never closed.
+    process was killed, also when the session is never closed. ``exit_code`` and ``oom_killed`` are
+    as for `lopd_sandboxes.start.communicate`.
     """
 
     def __init__(
@@ -34,12 +35,15 @@ class PipeSession:
         limits: Limits,
         stderr: IO[bytes],
         cleanup: Callable[[], None],
+        exit_code: Callable[[int], int] = int,
+        oom_killed: Callable[[], bool] | None = None,
     ) -> None:
         assert process.stdin is not None
         assert process.stdout is not None
         self._process = process
         self._limits = limits
         self._stderr = stderr
+        self._exit_code, self._oom_killed = exit_code, oom_killed
         self._stdin, self._stdout = process.stdin.fileno(), process.stdout.fileno()
         self._readable, self._writable = select.poll(), select.poll()
         self._readable.register(self._stdout, select.POLLIN)
@@ -117,23 +121,29 @@ class PipeSession:
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(1.0)
         code = self._process.returncode
+        code = None if code is None else self._exit_code(code)
         size = os.fstat(self._stderr.fileno()).st_size
         start = max(0, size - _STDERR_TAIL)
         said = os.pread(self._stderr.fileno(), _STDERR_TAIL, start).decode(errors="replace")
+        memory = out_of_memory(code, said, self._oom_killed)
         self.close()
         last_line = (said.strip().splitlines() or ["it said nothing"])[-1]
         message = f"The process ended with code {code}: {last_line}"
-        return SessionDied(message, memory_killed=ran_out_of_memory(code, said))
+        return SessionDied(message, memory_killed=memory)
 
 
-def ran_out_of_memory(code: int | None, said: str) -> bool:
-    """Guess from exit code and errors whether a memory limit ended a process.
+def out_of_memory(
+    code: int | None, said: str, oom_killed: Callable[[], bool] | None = None
+) -> bool:
+    """Tell from exit code and errors whether a memory limit ended a process.
 
-    Under an address-space limit allocations fail, and a program says so in its own words; the
-    kernel's out-of-memory killer sends SIGKILL.
+    Under an address-space limit allocations fail, and a program says so in its own words. The
+    kernel's out-of-memory killer sends SIGKILL: ``oom_killed`` asks it, where that is possible.
     """
     words = ("MemoryError", "bad_alloc", "Cannot allocate memory")
-    return code == -signal.SIGKILL or (code != 0 and any(word in said for word in words))
+    if code not in (0, -signal.SIGKILL) and any(word in said for word in words):
+        return True
+    return code == -signal.SIGKILL if oom_killed is None else oom_killed()
 
 
 def end_process(
