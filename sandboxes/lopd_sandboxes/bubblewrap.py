@@ -19,13 +19,13 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from functools import cache
-from pathlib import PurePosixPath
 from typing import IO
 
 from lopd_gym.containment import broken_walls
 from lopd_gym.errors import InfrastructureError
 from lopd_gym.sandbox import PYTHON, Isolation, Limits, Probe, RunResult
 from lopd_sandboxes.cgroup import ControlGroup, usable_parents
+from lopd_sandboxes.paths import inside
 from lopd_sandboxes.process import tasks_of_user
 from lopd_sandboxes.rootfs import python_root
 from lopd_sandboxes.seccomp import compiled
@@ -121,14 +121,6 @@ class BubblewrapSandbox:
             oom_killed = None if group is None else group.out_of_memory
             cleanup = stack.pop_all().close
             return PipeSession(process, limits, stderr, cleanup, _exit_code, oom_killed)
-
-
-def inside(name: str) -> str:
-    """Return a file's path in the working folder; raises ValueError if it lies outside of it."""
-    path = PurePosixPath(name)
-    if path.is_absolute() or ".." in path.parts or not path.parts:
-        raise ValueError(f"Expected a path inside the working folder, found '{name}'.")
-    return str(path)
 
 
 def _group(limits: Limits, stack: ExitStack) -> ControlGroup | None:

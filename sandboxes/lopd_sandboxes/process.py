@@ -26,6 +26,7 @@ from typing import IO
 
 from lopd_gym.sandbox import PYTHON, Isolation, Limits, Probe, RunResult
 from lopd_sandboxes import launch
+from lopd_sandboxes.paths import inside
 from lopd_sandboxes.scratch import ScratchFolder
 from lopd_sandboxes.session import PipeSession
 from lopd_sandboxes.start import communicate, start
@@ -95,9 +96,7 @@ class ProcessSandbox:
 
 def _write_files(folder: Path, files: Mapping[str, bytes]) -> None:
     for name, content in files.items():
-        path = (folder / name).resolve()
-        if not path.is_relative_to(folder.resolve()):
-            raise ValueError(f"Expected a path inside the working folder, found '{name}'.")
+        path = folder / inside(name)
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content)
 

@@ -23,7 +23,7 @@ from pathlib import Path
 from lopd_gym.errors import InfrastructureError
 
 PYTHON = f"python{sys.version_info.major}.{sys.version_info.minor}"
-VERSION = "1"
+VERSION = "2"
 """Changes with what this file puts into a root, so that older roots are not taken for it."""
 
 _PROGRAMS = ("sh", "env", "prlimit")
@@ -84,6 +84,7 @@ def build_root(root: Path) -> None:
     root.chmod(0o755)
     for name in (*_MOUNT_POINTS, "usr/bin", "usr/lib", "usr/lib64"):
         (root / name).mkdir(parents=True)
+    (root / "tmp").chmod(0o1777)
     for name, target in _LINKS.items():
         (root / name).symlink_to(target)
     for name, text in _ETC.items():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -13,8 +12,9 @@ from typing import IO
 
 from lopd_gym.errors import InfrastructureError
 from lopd_gym.sandbox import Limits, RunResult
+from lopd_sandboxes.ending import Ending
 from lopd_sandboxes.output import Output
-from lopd_sandboxes.session import kill_group, out_of_memory
+from lopd_sandboxes.session import kill_group
 
 
 def start(
@@ -87,20 +87,13 @@ def communicate(
     finally:
         kill_group(process)
         output.close()
-    wall_s = time.monotonic() - started
-    code, stderr = exit_code(process.returncode), bytes(output.texts["stderr"])
-    killed = timed_out or output.flooded
-    memory = not killed and out_of_memory(code, stderr.decode(errors="replace"), oom_killed)
-    # The soft limit on processor time sends SIGXCPU; the hard one kills who ignores that.
-    spent = limits.cpu_s is not None and wall_s >= limits.cpu_s and code == -signal.SIGKILL
-    if code == -signal.SIGXCPU or (spent and not killed and (oom_killed is None or not memory)):
-        timed_out, memory = True, False
-    return RunResult(
-        exit_code=None if timed_out else code,
-        stdout=bytes(output.texts["stdout"]),
-        stderr=stderr,
-        timed_out=timed_out,
-        memory_killed=memory,
-        truncated=output.truncated,
-        wall_s=wall_s,
+    ending = Ending(
+        exit_code(process.returncode),
+        bytes(output.texts["stdout"]),
+        bytes(output.texts["stderr"]),
+        timed_out,
+        output.flooded,
+        output.truncated,
+        time.monotonic() - started,
     )
+    return ending.judged(limits, oom_killed)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import cache
 from typing import Any
 
 import pytest
@@ -10,10 +11,11 @@ import pytest
 from lopd_gym.registry import SANDBOXES, load
 from lopd_gym.sandbox import Sandbox
 
-ISOLATING = ("bubblewrap",)
+ISOLATING = ("bubblewrap", "docker")
 REQUIRED = os.environ.get("LOPD_GYM_TEST_SANDBOXES", "").split(",")
 
 
+@cache
 def make(name: str) -> Sandbox:
     kind = load(SANDBOXES, name)
     probe = kind.probe()
