@@ -203,10 +203,12 @@ class Program:
             left_s = deadline - time.monotonic()
             if left_s <= 0:
                 return False
-            events = selector.select(min(left_s, LOOK_S))
             silent = not {"stdout", "stderr"} & {k.data for k in selector.get_map().values()}
-            if (silent or not events) and process.poll() is not None:
-                return True  # where others hold the pipes open, they are strays
+            events = selector.select(0 if silent else min(left_s, LOOK_S))
+            if silent or not events:
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    process.wait(min(left_s, LOOK_S) if silent else 0)
+                    return True  # where others hold the pipes open, they are strays
             for key, _ in events:
                 if key.data == "owner":
                     os._exit(0)  # nothing is sent during a program: the host is gone
@@ -214,8 +216,6 @@ class Program:
                     self.feed(selector, key.fileobj)
                 else:
                     self.read(selector, key.fileobj, self.texts[key.data])
-            if silent:
-                time.sleep(0.001)
         return True
 
     def read(self, selector: selectors.BaseSelector, pipe: Any, text: bytearray) -> None:
