@@ -30,11 +30,13 @@ class Needs:
     """What a learner asks of the run.
 
     ``episodes_per_task`` is the group size; ``bank`` asks for an experience bank filled from the
-    base policy's own successes before training.
+    base policy's own successes before training, and ``solved_tasks`` keeps training to tasks that
+    the bank holds a success of.
     """
 
     episodes_per_task: int = 1
     bank: bool = False
+    solved_tasks: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,9 +62,9 @@ class Learner(ABC):
         self.config = config
         self.context = context
 
-    @property
-    def needs(self) -> Needs:
-        """What this learner asks of the run."""
+    @classmethod
+    def needs(cls, config: Any) -> Needs:
+        """Say what a learner with this config asks of the run."""
         return Needs()
 
     def prepare(self, successes: Sequence[Episode], progress: Progress) -> None:  # noqa: B027

@@ -57,7 +57,7 @@ def evaluate_command(
 
 def _evaluate(settings: RunSettings, script: str | None, folder: Path, console: Console) -> None:
     from lopd_gym.cli.progress import ConsoleReporter
-    from lopd_gym.cli.table import print_rows
+    from lopd_gym.cli.table import print_figures, print_rows
     from lopd_gym.episode import GREEDY
     from lopd_gym.run.build import checked_env, load_backbone, model_policy
     from lopd_gym.run.evaluation import evaluate, evaluation_modes, evaluation_tasks
@@ -66,12 +66,13 @@ def _evaluate(settings: RunSettings, script: str | None, folder: Path, console: 
     env = checked_env(settings.env, settings.evaluation.split)
     ids = evaluation_tasks(env, settings.evaluation.split, settings.evaluation.tasks)
     reporter = ConsoleReporter(console)
-    rows = []
+    rows, played_by = [], {}
     if script is not None:
         policy = _scripted(script, env)
         path = folder / f"{script}.jsonl"
         played = evaluate(script, policy, GREEDY, ids, settings, path, reporter)
         rows.append(row(script, "scripted", played))
+        played_by[script] = played
     else:
         backbone = load_backbone(settings)
         for mode, sampling in evaluation_modes(settings).items():
@@ -79,8 +80,11 @@ def _evaluate(settings: RunSettings, script: str | None, folder: Path, console: 
             path = folder / f"{mode}.jsonl"
             played = evaluate(mode, model, sampling, ids, settings, path, reporter)
             rows.append(row(settings.model.source, mode, played))
+            played_by[mode] = played
     title = f"{env.label}, split {settings.evaluation.split} (data {env.data_hash()[:12]})"
     print_rows(rows, title, console)
+    for name, played in played_by.items():
+        print_figures(env.figures(played.episodes), f"{env.label}, {name}", console)
 
 
 def _scripted(name: str, env: Any) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import tomllib
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -12,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from lopd_gym.episode import Sampling
 from lopd_gym.errors import UsageError, unknown_name
+from lopd_gym.learner import Needs
 from lopd_gym.loop import LoopLimits
 
 M = TypeVar("M", bound=BaseModel)
@@ -71,6 +73,7 @@ class RunSettings(Section):
         learner: Name and options of the learner, its preset included.
         rollouts: Training episodes in all, those that fill the bank included.
         bank_rollouts: Episodes of the base policy that fill the bank.
+        bank_from: A file of experiences (``bank export``) that the bank starts with.
         bank_min_score: Score from which such an episode becomes an experience.
         episodes_per_step: Episodes that one update of the learner consumes.
         max_new_tokens: Tokens of one assistant turn.
@@ -83,6 +86,7 @@ class RunSettings(Section):
     seed: int = 0
     rollouts: int = Field(1_600, ge=1)
     bank_rollouts: int = Field(320, ge=0)
+    bank_from: str | None = None
     bank_min_score: float = Field(0.8, ge=0, le=1)
     episodes_per_step: int = Field(32, ge=1)
     sampling: Sampling = Sampling()
@@ -94,7 +98,7 @@ class RunSettings(Section):
 
     @model_validator(mode="after")
     def _budget_holds_a_step(self) -> RunSettings:
-        if self.steps < 1:
+        if self.rollouts - self.bank_rollouts < self.episodes_per_step:
             raise ValueError(
                 f"rollouts ({self.rollouts}) must cover bank_rollouts ({self.bank_rollouts}) "
                 f"and at least one step of {self.episodes_per_step} episodes"
@@ -102,14 +106,33 @@ class RunSettings(Section):
         return self
 
     @property
-    def steps(self) -> int:
-        """Training steps that the budget of rollouts allows."""
-        return (self.rollouts - self.bank_rollouts) // self.episodes_per_step
-
-    @property
     def label(self) -> str:
         """A short name for folders and titles."""
         return f"{self.env['name']}-{self.learner['name']}"
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """How a learner spends the rollouts of a run: on its bank, and on training ``steps``."""
+
+    bank: int
+    steps: int
+
+    @classmethod
+    def of(cls, settings: RunSettings, needs: Needs) -> Budget:
+        """Divide a run's rollouts; what a learner without a bank saves is spent on training.
+
+        Raises:
+            UsageError: A step cannot hold whole groups of episodes.
+        """
+        group, step = needs.episodes_per_task, settings.episodes_per_step
+        if step % group:
+            raise UsageError(
+                f"'{settings.learner['name']}' plays {group} episodes of each task, so "
+                f"episodes_per_step must be a multiple of {group}, found {step}."
+            )
+        bank = settings.bank_rollouts if needs.bank else 0
+        return cls(bank, (settings.rollouts - bank) // step)
 
 
 TINY_DEFAULTS: dict[str, Any] = {
