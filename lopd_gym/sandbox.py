@@ -10,6 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+PYTHON = "python3"
+"""As the first word of a command: the backend's own Python, whatever its path."""
+
 
 @dataclass(frozen=True, slots=True)
 class Limits:

@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import IO
 
 from lopd_gym.errors import InfrastructureError
-from lopd_gym.sandbox import Limits, RunResult
+from lopd_gym.sandbox import PYTHON, Limits, RunResult
 from lopd_sandboxes import launch
 from lopd_sandboxes.output import Output
 from lopd_sandboxes.scratch import ScratchFolder
@@ -100,7 +100,8 @@ def _start(
     argv: Sequence[str], folder: Path, limits: Limits, stderr: int | IO[bytes]
 ) -> subprocess.Popen[bytes]:
     settings = json.dumps({"host": os.getpid(), "limits": _rlimits(limits)})
-    command = [sys.executable, "-I", "-S", str(launch.__file__), settings, *argv]
+    program = [sys.executable, *argv[1:]] if argv[0] == PYTHON else argv
+    command = [sys.executable, "-I", "-S", str(launch.__file__), settings, *program]
 
     def start() -> subprocess.Popen[bytes]:
         return subprocess.Popen(

@@ -18,7 +18,7 @@ from lopd_sandboxes.process import ProcessSandbox
 
 from lopd_gym.errors import InfrastructureError
 from lopd_gym.registry import SANDBOXES, load
-from lopd_gym.sandbox import Limits, RunResult, SessionDied, SessionTimeout
+from lopd_gym.sandbox import PYTHON, Limits, RunResult, SessionDied, SessionTimeout
 
 ECHO = b"""
 import json, os, struct, sys, time
@@ -93,6 +93,11 @@ def test_a_program_that_does_not_exist_says_so() -> None:
     result = ProcessSandbox().run({}, ["no-such-program"])
     assert result.exit_code == 127
     assert b"no-such-program: No such file" in result.stderr
+
+
+def test_the_sandboxs_own_python_has_a_name() -> None:
+    result = ProcessSandbox().run({"a.py": b"print(6 * 7)"}, [PYTHON, "a.py"])
+    assert (result.exit_code, result.stdout) == (0, b"42\n")
 
 
 def test_endless_programs_are_killed_with_their_children() -> None:
