@@ -86,8 +86,11 @@ def by_llm_sandbox(count: int) -> None:
         stay = [PYTHON, "-c", "import time; time.sleep(3_600)"]
         options = {"network_mode": "none", "user": "0:0", "command": stay}
         with SandboxSession(
-            
-            lang="python", image=image_name(), workdir="/tmp", skip_environment_setup=True, runtime_configs=options
+            lang="python",
+            image=image_name(),
+            workdir="/tmp",
+            skip_environment_setup=True,
+            runtime_configs=options,
         ) as session:
             yield lambda: str(session.run(CODE).stdout)
 

@@ -85,7 +85,7 @@ def _play(settings: Any, folder: Any, console: Console) -> None:
             run = TrainingRun(settings, folder, ConsoleReporter(console))
             tiny, starter = settings.model.source == TINY, run.env.label.endswith(":starter")
             if tiny or starter:
-                console.print(_embedded_default_note(tiny, starter))
+                console.print(_embedded_default_note(tiny, run.env.name if starter else None))
             summary = run.go()
     except KeyboardInterrupt:
         raise LopdGymError(
@@ -96,13 +96,13 @@ def _play(settings: Any, folder: Any, console: Console) -> None:
     print_summary(summary, console)
 
 
-def _embedded_default_note(tiny: bool, starter: bool) -> str:
+def _embedded_default_note(tiny: bool, starter: str | None) -> str:
     parts = []
     if tiny:
         parts.append("the tiny policy that ships with lopd-gym (name a real one with --model)")
-    if starter:
+    if starter is not None:
         parts.append(
-            "the starter suite (for the full benchmark: lopd-gym data pull envscaler, or --data)"
+            f"the starter suite (for the full benchmark: lopd-gym data pull {starter}, or --data)"
         )
     return f"embedded default: {' and '.join(parts)}"
 
