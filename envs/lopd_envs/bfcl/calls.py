@@ -10,7 +10,7 @@ import ast
 import operator
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from lopd_gym.errors import DataError
@@ -42,7 +42,6 @@ class Nested:
     """A call that was given as an argument. It is never carried out."""
 
     name: str
-    arguments: Mapping[str, Any] = field(default_factory=dict)
 
 
 def parse_call(text: str) -> Call:
@@ -91,6 +90,28 @@ def read_reply(text: str) -> list[Call]:
         raise Unreadable("too deeply nested") from err
 
 
+def to_carry_out(call: Call) -> Call:
+    """Return a call that was read from a reply as upstream would go on to execute it.
+
+    Upstream writes the call as text once more: a dictionary of dictionaries turns into a call, and
+    the keys of any other into strings.
+
+    Raises:
+        Unreadable: An argument holds an empty dictionary, which upstream cannot write.
+    """
+    return Call(call.name, {name: _rewritten(value) for name, value in call.arguments.items()})
+
+
+def _rewritten(value: Any) -> Any:
+    if not isinstance(value, dict):
+        return value
+    if not value:
+        raise Unreadable("an empty dictionary")
+    if all(isinstance(part, dict) for part in value.values()):
+        return Nested(str(next(iter(value))))
+    return {str(key): _rewritten(part) for key, part in value.items()}
+
+
 def _name(node: ast.expr) -> str:
     parts = []
     while isinstance(node, ast.Attribute):
@@ -119,7 +140,7 @@ def _value(node: ast.expr | None) -> Any:
         case ast.Call(keywords=[]):
             return ast.unparse(node)
         case ast.Call():
-            return Nested(_name(node.func), _arguments(node))
+            return {_name(node.func): _arguments(node)}
         case ast.Subscript(value=value, slice=index):
             return f"{ast.unparse(value)}[{ast.unparse(index)}]"
     return _collection(node)
@@ -170,9 +191,6 @@ def leaves(arguments: Mapping[str, Any], max_size: int = MAX_SIZE) -> Iterator[A
         size += len(value) if isinstance(value, str) else 1
         if depth > MAX_DEPTH or size > max_size:
             raise Unreadable("the arguments are too large or too deeply nested")
-        if isinstance(value, Nested):
-            yield value
-            value = value.arguments
         if isinstance(value, Mapping):
             waiting += [(part, depth + 1) for pair in value.items() for part in pair]
         elif isinstance(value, list | tuple):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from lopd_envs.bfcl.calls import Call, Unreadable, read_reply
+from lopd_envs.bfcl.calls import Call, Unreadable, read_reply, to_carry_out
 from lopd_envs.bfcl.corpus import Entry
 from lopd_envs.bfcl.multi_turn import OFFICIAL
 from lopd_envs.bfcl.play import Conversation, Question
@@ -113,9 +113,12 @@ class BFCLEnv(ToolEnv):
         if self._protocol == "fc":
             return self._reply([])
         try:
-            return self._reply(read_reply(text))
+            calls = read_reply(text)
+            if isinstance(self._play, Conversation):
+                calls = [to_carry_out(call) for call in calls]
         except Unreadable:
             return self._reply(None)
+        return self._reply(calls)
 
     def _answer_calls(self, calls: tuple[ToolCall, ...]) -> Observation:
         return self._reply([Call(call.name, call.arguments) for call in calls])

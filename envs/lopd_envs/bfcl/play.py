@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from copy import deepcopy
 from typing import Any
 
 from lopd_envs.bfcl.calls import Call
@@ -67,7 +66,7 @@ class Conversation:
 
     def call(self, name: str, arguments: Mapping[str, Any]) -> ToolResult:
         """Carry out a call; functions that are not yet offered work, as upstream."""
-        call = Call(name, deepcopy(dict(arguments)))
+        call = Call(name, arguments)
         self._steps[-1].append(call)
         return self._world.call(call)
 

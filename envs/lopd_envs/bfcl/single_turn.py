@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
-from lopd_envs.bfcl.calls import MAX_SIZE, Call, Nested, Unreadable, leaves
+from lopd_envs.bfcl.calls import MAX_SIZE, Call, Unreadable, leaves
 from lopd_envs.bfcl.corpus import RELEVANCE, Entry
 from lopd_envs.bfcl.multi_turn import OFFICIAL
 from lopd_envs.bfcl.wheel import DOTTED, Wheel
@@ -39,7 +38,7 @@ def official_check(
             deque(leaves(call.arguments, _MAX_SIZE[entry.language]), maxlen=0)
         found = wheel.single_turn.ast_checker(
             list(entry.functions),
-            [{call.name: _plain(call.arguments)} for call in calls],
+            [{call.name: dict(call.arguments)} for call in calls],
             list(entry.answer),
             wheel.languages[entry.language],
             entry.category,
@@ -56,14 +55,3 @@ _MAX_SIZE = {"python": MAX_SIZE, "java": 2_000, "javascript": 2_000}
 """Upstream reads source text with patterns whose time grows with the square of its length."""
 
 _NOT = {True: "", False: "not "}
-
-
-def _plain(value: Any) -> Any:
-    """Return a value with nested calls as upstream's decoder writes them."""
-    if isinstance(value, Nested):
-        return {value.name: _plain(value.arguments)}
-    if isinstance(value, Mapping):
-        return {key: _plain(part) for key, part in value.items()}
-    if isinstance(value, list | tuple):
-        return type(value)(map(_plain, value))
-    return value
