@@ -5,7 +5,7 @@
 N programs (200 unless told) that print one line run one after the other, then with 1, 2 and 4 at
 a time, each worker with a lease of its own: through Docker's runner, through `docker exec` in the
 same containers (what the runner replaces), through bubblewrap, as plain processes, and through
-llm-sandbox with its pool of containers on the same image, where that package is installed.
+sessions of llm-sandbox on the same image, where that package is installed.
 """
 
 from __future__ import annotations
@@ -86,8 +86,11 @@ def by_llm_sandbox(count: int) -> None:
         stay = [PYTHON, "-c", "import time; time.sleep(3_600)"]
         options = {"network_mode": "none", "user": "0:0", "command": stay}
         with SandboxSession(
-            
-            lang="python", image=image_name(), workdir="/tmp", skip_environment_setup=True, runtime_configs=options
+            lang="python",
+            image=image_name(),
+            workdir="/tmp",
+            skip_environment_setup=True,
+            runtime_configs=options,
         ) as session:
             yield lambda: str(session.run(CODE).stdout)
 
