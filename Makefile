@@ -23,7 +23,7 @@ bench-demo: $(VENV)/.installed
 $(VENV)/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev,gguf]'
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev,gguf,parity]'
 	touch $@
 
 clean:

@@ -8,13 +8,15 @@ that cannot be parsed, limits, endings) is handled here, once.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from statistics import fmean
 from typing import Any, ClassVar, Literal
 
 import gymnasium
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
+from lopd_gym.episode import Episode
 from lopd_gym.errors import UsageError
 from lopd_gym.messages import AssistantMessage, Message, Observation, ToolCall
 from lopd_gym.registry import register_gymnasium
@@ -114,6 +116,20 @@ class ToolEnv(gymnasium.Env[Observation, AssistantMessage]):
         """Turn checks into a score in [0, 1]: by default the fraction that passed."""
         return sum(c.passed for c in checks) / len(checks) if checks else 0.0
 
+    def measures(self) -> Mapping[str, float]:
+        """Return further numbers on the state that was verified, by name; none by default."""
+        return {}
+
+    def figures(self, episodes: Sequence[Episode]) -> Mapping[str, Mapping[str, float]]:
+        """Summarise the measures of one evaluation's episodes, as rows of a table.
+
+        By default their means; a benchmark gives what its publication reports.
+        """
+        outcomes = [e.outcome for e in episodes if not e.failed]
+        names = dict.fromkeys(name for o in outcomes for name in o.measures)
+        means = {n: fmean(o.measures[n] for o in outcomes if n in o.measures) for n in names}
+        return {self.split: means} if means else {}
+
     # -- gymnasium ---------------------------------------------------------------------------
 
     def reset(
@@ -160,7 +176,8 @@ class ToolEnv(gymnasium.Env[Observation, AssistantMessage]):
         zero_limit = reason.truncated and self.rules.at_limit == "zero"
         if reason is Termination.TOOL_EXCEPTION or zero_limit:
             score = 0.0
-        self.outcome = Outcome(score, score >= self.success_threshold - 1e-9, reason, checks)
+        success = score >= self.success_threshold - 1e-9
+        self.outcome = Outcome(score, success, reason, checks, measures=self.measures())
         return self.outcome
 
     # -- one turn ----------------------------------------------------------------------------

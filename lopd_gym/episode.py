@@ -7,6 +7,7 @@ tokenised again.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -122,6 +123,8 @@ class Episode:
         return cls(**values)
 
 
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
 _ARRAYS: dict[str, Any] = {
     "token_ids": np.int32,
     "loss_mask": np.bool_,
@@ -135,22 +138,30 @@ def append_episodes(path: Path, episodes: Iterable[Episode]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a", encoding="utf-8") as out:
         for episode in episodes:
-            out.write(json.dumps(episode.to_json(), ensure_ascii=False) + "\n")
+            out.write(_line(episode.to_json()) + "\n")
         out.flush()
 
 
+def _line(plain: dict[str, Any]) -> str:
+    """Return JSON that can be written as UTF-8: what holds lone surrogates is escaped."""
+    text = json.dumps(plain, ensure_ascii=False)
+    return json.dumps(plain) if _SURROGATE.search(text) else text
+
+
 def read_episodes(path: Path) -> Iterator[Episode]:
-    """Read episodes; a torn last line (a killed process) is skipped, any other fault raises."""
+    """Read episodes one by one; a torn last line (a killed process) is skipped.
+
+    Raises:
+        DataError: Any other line is not a whole record.
+    """
     if not path.exists():
         return
-    lines = path.read_text(encoding="utf-8").split("\n")
-    for number, line in enumerate(lines, start=1):
-        if not line:
-            continue
-        try:
-            plain = json.loads(line)
-        except json.JSONDecodeError as err:
-            if number == len(lines):
-                return
-            raise DataError(f"{path}, line {number}: not a whole JSON record ({err}).") from err
-        yield Episode.from_json(plain)
+    with path.open("rb") as lines:
+        for number, line in enumerate(lines, start=1):
+            try:
+                plain = json.loads(line)
+            except ValueError as err:  # JSON's or, in a torn character, UTF-8's
+                if not line.endswith(b"\n"):
+                    return
+                raise DataError(f"{path}, line {number}: not a whole JSON record ({err}).") from err
+            yield Episode.from_json(plain)

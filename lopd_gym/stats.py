@@ -33,6 +33,10 @@ class Interval:
     low: float
     high: float
 
+    def __format__(self, spec: str) -> str:
+        """Format as ``0.52 [0.46, 0.58]``, each number by the same format."""
+        return f"{self.mean:{spec}} [{self.low:{spec}}, {self.high:{spec}}]"
+
 
 def mean_interval(
     values: ArrayLike, clusters: Sequence[Hashable] | None = None, seed: int = 0

@@ -77,7 +77,8 @@ class Outcome:
     """The verified result of an episode.
 
     ``score`` is in [0, 1], and None exactly when the episode failed for reasons of infrastructure:
-    such an episode has no score, rather than a score of 0.
+    such an episode has no score, rather than a score of 0. ``measures`` are further numbers by
+    name, reported beside the score.
     """
 
     score: float | None
@@ -85,6 +86,7 @@ class Outcome:
     termination: Termination
     checks: tuple[Check, ...] = ()
     error: str | None = None
+    measures: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def failed(self) -> bool:

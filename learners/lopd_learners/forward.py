@@ -7,7 +7,7 @@ because padding is on the right and attention looks back only.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -20,6 +20,7 @@ from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
 from lopd_gym.errors import UsageError
+from lopd_gym.policy.backbone import Backbone
 
 _CHUNK_ELEMENTS = 1 << 24
 """Logits that exist at the same time: positions of a chunk x vocabulary."""
@@ -125,25 +126,71 @@ def recomputed_blocks(decoder: Any, wanted: bool) -> Iterator[None]:
             del block.forward
 
 
-def log_probs_at(model: Any, states: Tensor, ids: Tensor) -> Tensor:
+def log_probs_at(model: Any, states: Tensor, ids: Tensor, *, temperature: float = 1.0) -> Tensor:
     """Return float32 log-probabilities of given ids.
 
     Args:
         model: The model whose head is applied.
         states: Hidden states, [S, d].
         ids: Token ids, [S, K].
+        temperature: What logits are divided by.
 
     Returns:
         Log-probabilities normalised over the whole vocabulary, [S, K].
     """
 
     def head(part: Tensor, wanted: Tensor) -> Tensor:
-        logits: Tensor = model.get_output_embeddings()(part).float()
+        logits: Tensor = model.get_output_embeddings()(part).float() / temperature
         return logits.gather(-1, wanted) - logits.logsumexp(-1, keepdim=True)
 
     pieces = zip(_chunks(model, states), _chunks(model, ids), strict=True)
     compute = partial(_again, head) if torch.is_grad_enabled() else head
     return torch.cat([compute(*piece) for piece in pieces])
+
+
+@torch.no_grad()
+def target_log_probs(model: Any, row: TokenRow) -> NDArray[np.float32]:
+    """Return the log-probabilities [S] of a row's supervised tokens, at temperature 1."""
+    states = supervised_states(model, [row])
+    targets = row.targets.to(states.device)
+    found: NDArray[np.float32] = log_probs_at(model, states, targets[:, None])[:, 0].cpu().numpy()
+    return found
+
+
+def divergence_at(
+    student: Any,
+    states: Tensor,
+    teacher: Any,
+    teacher_states: Tensor,
+    divergence: Callable[[Tensor, Tensor], Tensor],
+) -> Tensor:
+    """Return a divergence of two models' distributions over the whole vocabulary.
+
+    Args:
+        student: The model whose head is applied to ``states`` [S, d].
+        states: The student's hidden states.
+        teacher: The model whose head is applied to ``teacher_states`` [S, d].
+        teacher_states: The teacher's hidden states at the same tokens.
+        divergence: Of log-probabilities ([n, V], [n, V]) of student and teacher, to values [n].
+
+    Returns:
+        Values, [S].
+    """
+
+    def heads(part: Tensor, teacher_part: Tensor) -> Tensor:
+        p_log = student.get_output_embeddings()(part).float().log_softmax(-1)
+        q_log = teacher.get_output_embeddings()(teacher_part).float().log_softmax(-1)
+        return divergence(p_log, q_log)
+
+    pieces = zip(_chunks(student, states), _chunks(student, teacher_states), strict=True)
+    compute = partial(_again, heads) if torch.is_grad_enabled() else heads
+    return torch.cat([compute(*piece) for piece in pieces])
+
+
+def base_precision(backbone: Backbone) -> torch.autocast:
+    """Compute a float32 student in the precision of the base, so that both start equal."""
+    base = backbone.base
+    return torch.autocast(base.device.type, base.dtype, enabled=base.dtype != torch.float32)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -14,6 +14,8 @@ from torch import Tensor
 _LARGEST_LOG_MASS = -1e-7
 """Below this tail mass float32 cannot tell 1 - mass from 1; the tail's gradient ends here."""
 
+_LARGEST_GAP, _LARGEST_K3 = 20.0, 10.0
+
 
 def with_tail(log_probs: Tensor) -> Tensor:
     """Append the log-probability of everything off the support.
@@ -41,6 +43,15 @@ def reverse_kl(p_log: Tensor, q_log: Tensor) -> Tensor:
 def forward_kl(p_log: Tensor, q_log: Tensor) -> Tensor:
     """KL(q || p) of log-probabilities [..., C], summed over the last dimension."""
     return reverse_kl(q_log, p_log)
+
+
+def clipped_forward_kl(p_log: Tensor, q_log: Tensor, clip: float) -> Tensor:
+    """KL(q || p) of log-probabilities [..., V], each entry of its sum at most ``clip``.
+
+    OPSD (Zhao et al., arXiv 2601.18734): a few tokens of style have by far the largest entries,
+    and would drown the rest. Negative entries are kept as they are.
+    """
+    return (q_log.exp() * (q_log - p_log)).clamp(max=clip).sum(-1)
 
 
 def jensen_shannon(p_log: Tensor, q_log: Tensor, weight: float) -> Tensor:
@@ -74,6 +85,19 @@ def sampled_reverse_kl(
     if estimator == "k2":
         return ratio.square() / 2
     return torch.expm1(-ratio) + ratio
+
+
+def weighted_k3(p_log: Tensor, q_log: Tensor, ratios: Tensor) -> Tensor:
+    """Skill-SD's distillation loss of tokens [...] that an older p drew (arXiv 2604.10674).
+
+    k3 times ``ratios`` = p / p_old, through which gradient has to flow: only then is the expected
+    gradient that of KL(p || q). By hand it is ``ratios l grad log p``, with l = log p - log q. It
+    is written like that because k3 explodes where the teacher likes a token much better and has to
+    be clamped: the gradient of a clamped value would push such a token down.
+    """
+    gap = (p_log - q_log).detach().clamp(-_LARGEST_GAP, _LARGEST_GAP)
+    k3 = (torch.expm1(-gap) + gap).clamp(max=_LARGEST_K3)
+    return ratios * gap + (ratios * (k3 - gap)).detach()
 
 
 def outcome_sign(scores: Tensor) -> Tensor:

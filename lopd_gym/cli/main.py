@@ -13,9 +13,12 @@ from rich.console import Console
 
 from lopd_gym.cli import bank, data, envs, learners
 from lopd_gym.cli.bank_build import build_command
+from lopd_gym.cli.compare import compare_command
 from lopd_gym.cli.evaluate import evaluate_command
 from lopd_gym.cli.export import export_command
+from lopd_gym.cli.report import report_command
 from lopd_gym.cli.run import run_command
+from lopd_gym.cli.show import show_command
 from lopd_gym.errors import LopdGymError, UsageError
 
 app = typer.Typer(
@@ -27,6 +30,9 @@ app = typer.Typer(
 )
 app.command("run")(run_command)
 app.command("eval")(evaluate_command)
+app.command("compare")(compare_command)
+app.command("show")(show_command)
+app.command("report")(report_command)
 app.command("export")(export_command)
 app.add_typer(envs.app, name="envs")
 app.add_typer(learners.app, name="learners")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from rich.console import Console
 from rich.table import Table
 
@@ -46,11 +48,28 @@ def print_rows(rows: list[Row], title: str, console: Console) -> None:
     console.print(table)
 
 
+def print_figures(figures: Mapping[str, Mapping[str, float]], title: str, console: Console) -> None:
+    """Print an environment's own figures, where it has any: one line for each row."""
+    if not figures:
+        return
+    columns = list(dict.fromkeys(name for values in figures.values() for name in values))
+    table = Table("", *columns, title=title, title_justify="left")
+    for name, values in figures.items():
+        table.add_row(name, *(_figure(values.get(column)) for column in columns))
+    console.print(table)
+
+
+def _figure(value: float | None) -> str:
+    if value is None:
+        return ""
+    return str(value) if isinstance(value, int) else f"{value:.3f}"
+
+
 def interval(value: Interval) -> str:
     """Format an interval as ``0.52 [0.46, 0.58]``."""
-    return f"{value.mean:.2f} [{value.low:.2f}, {value.high:.2f}]"
+    return f"{value:.2f}"
 
 
 def signed(value: Interval) -> str:
     """Format a difference as ``+0.32 [+0.25, +0.39]``."""
-    return f"{value.mean:+.2f} [{value.low:+.2f}, {value.high:+.2f}]"
+    return f"{value:+.2f}"

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 from lopd_gym.env import EpisodeRules, ToolEnv
 from lopd_gym.errors import UsageError, unknown_name
 from lopd_gym.registry import ENVS, LEARNERS, load
-from lopd_gym.run.settings import RunSettings, validate
+from lopd_gym.run.settings import Budget, RunSettings, validate
 
 if TYPE_CHECKING:
     from lopd_gym.episode import Sampling
-    from lopd_gym.learner import Learner
+    from lopd_gym.learner import Learner, Needs
     from lopd_gym.policy.backbone import Backbone
+    from lopd_gym.policy.base import Policy
     from lopd_gym.policy.model_policy import ModelPolicy, Weights
 
 
@@ -48,16 +49,27 @@ def checked_env(section: Mapping[str, Any], split: str) -> ToolEnv:
     return env
 
 
+def checked_preset(name: str, preset: str) -> dict[str, Any]:
+    """Return all options of a learner's preset, as plain JSON values.
+
+    Raises:
+        UsageError: No such learner or preset.
+    """
+    learner: type[Learner] = load(LEARNERS, name)
+    if preset not in learner.presets:
+        raise unknown_name(f"preset of learner '{name}'", preset, learner.presets)
+    plain: dict[str, Any] = learner.config_type(**learner.presets[preset]).model_dump(mode="json")
+    return plain
+
+
 def learner_section(name: str, preset: str, options: Mapping[str, Any]) -> dict[str, Any]:
     """Resolve a learner's preset and options into its full, validated section.
 
     Raises:
         UsageError: No such learner, preset or option, or an unfit value.
     """
+    values = {**checked_preset(name, preset), **options}
     learner: type[Learner] = load(LEARNERS, name)
-    if preset not in learner.presets:
-        raise unknown_name(f"preset of learner '{name}'", preset, learner.presets)
-    values = {**learner.presets[preset], **options}
     config = validate(learner.config_type, values, f"learner '{name}'")
     return {"name": name, "preset": preset, **config.model_dump(mode="json")}
 
@@ -69,8 +81,35 @@ def learner_type(section: Mapping[str, Any]) -> tuple[type[Learner], Any]:
     return learner, validate(learner.config_type, values, f"learner '{section['name']}'")
 
 
+def learner_needs(section: Mapping[str, Any]) -> Needs:
+    """Return what a learner with these options asks of a run."""
+    kind, config = learner_type(section)
+    return kind.needs(config)
+
+
+def check_run(settings: RunSettings) -> None:
+    """Make sure that a run can begin, before anything is written or loaded.
+
+    Raises:
+        UsageError: The environment or its split does not exist, or the budget cannot be divided.
+    """
+    checked_env(settings.env, settings.evaluation.split).close()
+    Budget.of(settings, learner_needs(settings.learner))
+
+
 def load_backbone(settings: RunSettings) -> Backbone:
-    """Load the model with the student that the settings ask for."""
+    """Load the model with the student that the settings ask for.
+
+    Raises:
+        UsageError: A model behind an endpoint, which has no weights here.
+    """
+    from lopd_gym.endpoint import endpoint_model
+
+    if endpoint_model(settings.model.source) is not None:
+        raise UsageError(
+            f"'{settings.model.source}' is behind an endpoint and can only be evaluated: name a "
+            "folder, a .gguf file or a hub id."
+        )
     from lopd_gym.policy.backbone import Backbone, StudentConfig
 
     student = StudentConfig(**settings.model.student.model_dump())
@@ -97,3 +136,22 @@ def model_policy(
         max_new_tokens=settings.max_new_tokens,
         max_context_tokens=settings.limits.max_tokens,
     )
+
+
+def player(settings: RunSettings) -> Callable[[Sampling], Policy]:
+    """Return what makes the policies that play with the settings' model as it is.
+
+    Raises:
+        UsageError: An endpoint's model without the endpoint's address.
+    """
+    from lopd_gym.endpoint import Endpoint, endpoint_model
+
+    name = endpoint_model(settings.model.source)
+    if name is None:
+        backbone = load_backbone(settings)
+        return lambda sampling: model_policy(backbone, "base", sampling, settings)
+    from lopd_gym.policy.openai import OpenAIPolicy
+
+    asked = settings.model.endpoint
+    endpoint = Endpoint(name, asked.base_url or "", asked.timeout_s, asked.retries)
+    return lambda sampling: OpenAIPolicy(endpoint, sampling, settings.max_new_tokens)

@@ -6,8 +6,11 @@ killed process leaves nothing half-written behind.
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -48,6 +51,22 @@ class RunFolder:
         if not folder.settings.exists():
             raise UsageError(f"{path} is not a run folder: it holds no settings.json.")
         return folder, validate(RunSettings, read_json(folder.settings), str(folder.settings))
+
+    @contextmanager
+    def locked(self, *, wait: bool = False) -> Iterator[None]:
+        """Keep other processes out of the folder; the system frees it when this one ends.
+
+        Raises:
+            UsageError: Another process works in it, and ``wait`` is not asked for.
+        """
+        with (self.path / ".lock").open("w") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+            except BlockingIOError as err:
+                raise UsageError(
+                    f"Another process works in {self.path}: wait for it, or stop it first."
+                ) from err
+            yield
 
     @property
     def settings(self) -> Path:

@@ -116,18 +116,19 @@ def training_jobs(
 ) -> list[Job]:
     """Jobs number ``first`` and on of an endless, seeded shuffle of the tasks.
 
-    Every task comes once in each epoch, ``group_size`` times in a row.
+    Every task comes once in each epoch, ``group_size`` times in a row. All streams go through the
+    tasks in the same order; they differ in the seeds of the episodes.
     """
     jobs = []
     for number in range(first, first + count):
         draw, attempt = divmod(number, group_size)
         epoch, position = divmod(draw, len(tasks))
-        task_id = tasks[int(_shuffle(len(tasks), seed, stream, epoch)[position])].id
+        task_id = tasks[int(_shuffle(len(tasks), seed, epoch)[position])].id
         jobs.append(Job(task_id, episode_seed(seed, stream, task_id, epoch, attempt), attempt))
     return jobs
 
 
 @lru_cache(maxsize=4)
-def _shuffle(size: int, seed: int, stream: str, epoch: int) -> NDArray[np.int64]:
-    rng = np.random.default_rng(episode_seed(seed, "shuffle", stream, epoch))
+def _shuffle(size: int, seed: int, epoch: int) -> NDArray[np.int64]:
+    rng = np.random.default_rng(episode_seed(seed, "shuffle", epoch))
     return rng.permutation(size)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import tomllib
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -12,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from lopd_gym.episode import Sampling
 from lopd_gym.errors import UsageError, unknown_name
+from lopd_gym.learner import Needs
 from lopd_gym.loop import LoopLimits
 
 M = TypeVar("M", bound=BaseModel)
@@ -34,12 +36,27 @@ class StudentSettings(Section):
     alpha: float = 128.0
 
 
+class EndpointSettings(Section):
+    """Where and how a model is asked that is named ``openai:NAME``.
+
+    Attributes:
+        base_url: Address up to and including the version, like ``http://localhost:8000/v1``.
+        timeout_s: Seconds for which the endpoint may be silent.
+        retries: How often a request is repeated for reasons that may pass.
+    """
+
+    base_url: str | None = None
+    timeout_s: float = Field(120.0, gt=0)
+    retries: int = Field(5, ge=0)
+
+
 class ModelSettings(Section):
-    """The policy: ``source`` is ``tiny``, a folder, a .gguf file or a hub id."""
+    """The policy: ``source`` is ``tiny``, a folder, a .gguf file, a hub id or ``openai:NAME``."""
 
     source: str = TINY
     chat_format: str | None = None
     device: str = "auto"
+    endpoint: EndpointSettings = EndpointSettings()
     student: StudentSettings = StudentSettings()
 
 
@@ -71,6 +88,7 @@ class RunSettings(Section):
         learner: Name and options of the learner, its preset included.
         rollouts: Training episodes in all, those that fill the bank included.
         bank_rollouts: Episodes of the base policy that fill the bank.
+        bank_from: A file of experiences (``bank export``) that the bank starts with.
         bank_min_score: Score from which such an episode becomes an experience.
         episodes_per_step: Episodes that one update of the learner consumes.
         max_new_tokens: Tokens of one assistant turn.
@@ -83,6 +101,7 @@ class RunSettings(Section):
     seed: int = 0
     rollouts: int = Field(1_600, ge=1)
     bank_rollouts: int = Field(320, ge=0)
+    bank_from: str | None = None
     bank_min_score: float = Field(0.8, ge=0, le=1)
     episodes_per_step: int = Field(32, ge=1)
     sampling: Sampling = Sampling()
@@ -94,7 +113,7 @@ class RunSettings(Section):
 
     @model_validator(mode="after")
     def _budget_holds_a_step(self) -> RunSettings:
-        if self.steps < 1:
+        if self.rollouts - self.bank_rollouts < self.episodes_per_step:
             raise ValueError(
                 f"rollouts ({self.rollouts}) must cover bank_rollouts ({self.bank_rollouts}) "
                 f"and at least one step of {self.episodes_per_step} episodes"
@@ -102,14 +121,33 @@ class RunSettings(Section):
         return self
 
     @property
-    def steps(self) -> int:
-        """Training steps that the budget of rollouts allows."""
-        return (self.rollouts - self.bank_rollouts) // self.episodes_per_step
-
-    @property
     def label(self) -> str:
         """A short name for folders and titles."""
         return f"{self.env['name']}-{self.learner['name']}"
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """How a learner spends the rollouts of a run: on its bank, and on training ``steps``."""
+
+    bank: int
+    steps: int
+
+    @classmethod
+    def of(cls, settings: RunSettings, needs: Needs) -> Budget:
+        """Divide a run's rollouts; what a learner without a bank saves is spent on training.
+
+        Raises:
+            UsageError: A step cannot hold whole groups of episodes.
+        """
+        group, step = needs.episodes_per_task, settings.episodes_per_step
+        if step % group:
+            raise UsageError(
+                f"'{settings.learner['name']}' plays {group} episodes of each task, so "
+                f"episodes_per_step must be a multiple of {group}, found {step}."
+            )
+        bank = settings.bank_rollouts if needs.bank else 0
+        return cls(bank, (settings.rollouts - bank) // step)
 
 
 TINY_DEFAULTS: dict[str, Any] = {
@@ -196,3 +234,12 @@ def merge(values: dict[str, Any], changes: Mapping[str, Any]) -> None:
             merge(old, change)
         else:
             values[name] = json.loads(json.dumps(change)) if isinstance(change, dict) else change
+
+
+def differences(asked: Any, saved: Any, path: str = "") -> list[str]:
+    """Return the dotted names of what differs between two nested settings, sorted."""
+    if isinstance(asked, dict) and isinstance(saved, dict):
+        names = asked.keys() | saved.keys()
+        parts = [differences(asked.get(n), saved.get(n), f"{path}.{n}".lstrip(".")) for n in names]
+        return sorted(d for part in parts for d in part)
+    return [] if asked == saved else [path]

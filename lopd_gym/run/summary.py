@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from lopd_gym.run.evaluation import Evaluation
+from lopd_gym.run.folder import read_lines
 from lopd_gym.stats import Interval
 
 if TYPE_CHECKING:
@@ -34,7 +35,8 @@ class Summary:
     """What a run came to.
 
     ``gain`` is the paired difference in success, student minus base, for each mode; ``curve``
-    lists (rollouts, mode, success) of the evaluations during training.
+    lists (rollouts, mode, success) of the evaluations during training. ``tokens`` counts those
+    that were sampled to fill the bank and in training.
     """
 
     env: str
@@ -47,6 +49,7 @@ class Summary:
     gain: dict[str, Interval]
     curve: tuple[tuple[int, str, float], ...]
     rollouts: dict[str, int]
+    tokens: int
     minutes: dict[str, float]
     peak_memory_mib: float
     student: str
@@ -57,7 +60,7 @@ class Summary:
         settings, found = run.settings, run.evaluations
         modes = [m for m in MODES if f"base-{m}" in found]
         gain = {m: found[f"student-{m}"].gain_over(found[f"base-{m}"]) for m in modes}
-        bank = settings.bank_rollouts * run.bank_used
+        bank = run.budget.bank
         training = run.trained_steps * settings.episodes_per_step
         return cls(
             env=run.env.label,
@@ -70,6 +73,7 @@ class Summary:
             gain=gain,
             curve=tuple(_curve(run, modes, bank)),
             rollouts={"bank": bank, "training": training, "total": bank + training},
+            tokens=run.bank_tokens + _trained_tokens(run),
             minutes=dict(run.minutes),
             peak_memory_mib=peak_memory_mib(),
             student=str(run.folder.student),
@@ -115,6 +119,11 @@ def _curve(run: TrainingRun, modes: list[str], bank: int) -> list[tuple[int, str
         total = bank + run.trained_steps * settings.episodes_per_step
         points.append((total, mode, run.evaluations[f"student-{mode}"].success().mean))
     return points
+
+
+def _trained_tokens(run: TrainingRun) -> int:
+    rows = read_lines(run.folder.metrics)
+    return sum(round(row["response_tokens"] * row["played"]) for row in rows)
 
 
 def peak_memory_mib() -> float:

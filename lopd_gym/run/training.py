@@ -10,20 +10,29 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
 from lopd_gym.bank import Bank, experience_from, get_embedder
 from lopd_gym.env import episode_seed
 from lopd_gym.episode import GREEDY, Episode, Sampling, append_episodes
+from lopd_gym.errors import UsageError
 from lopd_gym.learner import Learner, LearnerContext
 from lopd_gym.loop import AgentLoop
 from lopd_gym.policy.backbone import Backbone
 from lopd_gym.policy.base import Policy
 from lopd_gym.policy.model_policy import Weights
 from lopd_gym.policy.scripted import ScriptedPolicy, nothing, oracle
-from lopd_gym.run.build import checked_env, learner_type, load_backbone, model_policy
+from lopd_gym.run.build import (
+    checked_env,
+    learner_needs,
+    learner_type,
+    load_backbone,
+    model_policy,
+)
 from lopd_gym.run.checkpoint import Checkpoints
 from lopd_gym.run.evaluation import Evaluation, evaluate, evaluation_modes, evaluation_tasks
 from lopd_gym.run.folder import RunFolder, append_line, read_json, read_lines, write_json
@@ -35,7 +44,7 @@ from lopd_gym.run.rollouts import (
     training_jobs,
     training_loop,
 )
-from lopd_gym.run.settings import RunSettings
+from lopd_gym.run.settings import Budget, RunSettings
 from lopd_gym.run.summary import Summary
 from lopd_gym.tasks import TRAIN_SPLIT
 
@@ -49,9 +58,14 @@ class TrainingRun:
         self.reporter = reporter
         self.env = checked_env(settings.env, settings.evaluation.split)
         self.train_tasks = self.env.tasks(TRAIN_SPLIT)
+        self._needs = learner_needs(settings.learner)
+        self.budget = Budget.of(settings, self._needs)
+        self._embedder = get_embedder(settings.embedder)
+        if settings.bank_from is not None and not Path(settings.bank_from).is_file():
+            raise UsageError(f"bank_from: there is no file of experiences '{settings.bank_from}'.")
         self.checkpoints = Checkpoints(folder.path / "checkpoints")
         self.evaluations: dict[str, Evaluation] = {}
-        self.bank_used = False
+        self.bank_tokens = 0
         self.trained_steps = 0
         self._timings_file = folder.path / "timings.json"
         known = read_json(self._timings_file) if self._timings_file.exists() else {}
@@ -63,13 +77,13 @@ class TrainingRun:
             self.backbone: Backbone = load_backbone(self.settings)
         with self._timed("baseline"):
             self._baseline()
-        learner = self._make_learner()
-        self.bank_used = learner.needs.bank
+        learner, needs = self._make_learner(), self._needs
         with self._timed("bank"):
-            successes = self._fill_bank(learner)
-        if not self._nothing_to_learn_from(learner, successes):
+            successes = self._fill_bank() if needs.bank else []
+        if needs.solved_tasks:
+            self._keep_solved_tasks()
+        if not needs.bank or self._something_to_learn_from():
             self._train(learner, successes)
-            self.trained_steps = self.settings.steps
         with self._timed("final evaluation"):
             self._evaluate_model("student", "student", self.settings.evaluation.tasks)
         with self._timed("export"):
@@ -95,35 +109,45 @@ class TrainingRun:
     def _make_learner(self) -> Learner:
         kind, config = learner_type(self.settings.learner)
         torch.manual_seed(episode_seed(self.settings.seed, "learner"))
-        self.bank = Bank.open(self.folder.bank, get_embedder(self.settings.embedder))
+        self.bank = Bank.open(self.folder.bank, self._embedder)
         context = LearnerContext(self.backbone, self.bank, self.settings.seed, self.folder.path)
         return kind(config, context)
 
-    def _fill_bank(self, learner: Learner) -> list[Episode]:
+    def _fill_bank(self) -> list[Episode]:
         """Play the base policy on training tasks; its successes become experiences."""
-        count = self.settings.bank_rollouts if learner.needs.bank else 0
+        count = self.budget.bank
+        if self.settings.bank_from is not None:
+            self.bank.import_jsonl(self.settings.bank_from)
         if count == 0:
             return []
         path = self.folder.episodes("bank")
         episodes = play_for_bank(
             self.backbone, self.train_tasks, count, self.settings, path, self.reporter
         )
+        self.bank_tokens = sum(e.sampled_tokens for e in episodes)
         worth = self.settings.bank_min_score
         remembered = [(e, x) for e in episodes if (x := experience_from(e, worth)) is not None]
         self.bank.add([experience for _, experience in remembered])
         self.reporter.say(f"bank: {len(remembered)} experiences from {count} rollouts")
         return [episode for episode, _ in remembered]
 
-    def _nothing_to_learn_from(self, learner: Learner, successes: Sequence[Episode]) -> bool:
-        """Whether a learner that needs experiences has none; says so."""
-        if successes or not learner.needs.bank:
-            return False
+    def _something_to_learn_from(self) -> bool:
+        """Whether the bank holds an experience, and there is a task; says so where not."""
+        if len(self.bank) and len(self.train_tasks):
+            return True
         self.reporter.say(
             f"NO TRAINING: no episode that fills the bank scored {self.settings.bank_min_score} or "
             "more, so there is no experience to learn from and the student stays as the base. "
-            "Raise bank_rollouts, lower bank_min_score, or start from a stronger model."
+            "Raise bank_rollouts, lower bank_min_score, start from a stronger model, or name a "
+            "file of experiences with bank_from."
         )
-        return True
+        return False
+
+    def _keep_solved_tasks(self) -> None:
+        """Train on tasks that the bank holds a success of, and on no other."""
+        solved = {x.task_id for x in self.bank if x.env == self.env.label}
+        self.train_tasks = [task for task in self.train_tasks if task.id in solved]
+        self.reporter.say(f"training on the {len(self.train_tasks)} tasks that the bank solved")
 
     def _train(self, learner: Learner, successes: Sequence[Episode]) -> None:
         done = self._restore(learner)
@@ -134,7 +158,7 @@ class TrainingRun:
                 phase.advance()
             done = 0
             self._save(learner, 0)
-        steps = self.settings.steps
+        steps = self.budget.steps
         policy = model_policy(self.backbone, "student", self.settings.sampling, self.settings)
         with (
             training_loop(policy, self.settings) as loop,
@@ -147,11 +171,12 @@ class TrainingRun:
                     self._save(learner, step)
                 phase.advance(note=f"success {metrics['success']:.2f}")
                 self._curve_point(step)
+        self.trained_steps = steps
 
     def _curve_point(self, step: int) -> None:
         """Evaluate the student after ``step``, if this step is one of the curve's."""
         evaluation = self.settings.evaluation
-        if evaluation.every and step % evaluation.every == 0 and 0 < step < self.settings.steps:
+        if evaluation.every and step % evaluation.every == 0 and 0 < step < self.budget.steps:
             with self._timed("curve"):
                 self._evaluate_model(curve_name(step), "student", evaluation.curve_tasks)
 
@@ -160,7 +185,7 @@ class TrainingRun:
         started = time.perf_counter()
         settings, count = self.settings, self.settings.episodes_per_step
         first = (step - 1) * count
-        group = learner.needs.episodes_per_task
+        group = self._needs.episodes_per_task
         jobs = training_jobs(self.train_tasks, settings.seed, "train", first, count, group)
         episodes = loop.play(jobs)
         check_failures(episodes, settings.max_failure_rate)
@@ -169,7 +194,7 @@ class TrainingRun:
         update = learner.update([e for e in episodes if not e.failed])
         metrics = {
             "step": step,
-            "rollouts": settings.bank_rollouts * self.bank_used + step * count,
+            "rollouts": self.budget.bank + step * count,
             **rollout_metrics(episodes),
             **update,
             "rollout_s": rollout_s,
@@ -246,7 +271,15 @@ def rollout_metrics(episodes: Sequence[Episode]) -> dict[str, float]:
         "turns": sum(e.turns for e in played) / count,
         "calls": sum(len(e.actions) for e in played) / count,
         "response_tokens": sum(e.sampled_tokens for e in played) / count,
+        "entropy": _entropy(played),
         "parse_errors": sum(e.parse_errors for e in played) / count,
+        "played": len(played),
         "failed": len(episodes) - len(played),
     }
     return values
+
+
+def _entropy(episodes: Sequence[Episode]) -> float:
+    """Mean of -log p at the sampled tokens, p as they were drawn: the entropy in nats."""
+    drawn = [e.logprobs[e.loss_mask] for e in episodes]
+    return -float(np.concatenate(drawn).mean()) if any(map(len, drawn)) else 0.0

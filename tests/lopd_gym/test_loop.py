@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
@@ -176,3 +177,17 @@ def test_episodes_survive_a_file_and_a_torn_last_line(tmp_path) -> None:  # type
     path.write_text("{not json}\n" + whole)
     with pytest.raises(DataError, match="line 1"):
         list(read_episodes(path))
+
+
+def test_an_episode_that_utf_8_cannot_hold_survives_a_file(tmp_path) -> None:  # type: ignore[no-untyped-def]
+    with AgentLoop(Counter, Babbler(), Sampling(), LoopLimits(max_tokens=55)) as loop:
+        (episode,) = loop.play([Job("two", 0)])
+    said = ({"role": "tool", "content": "half of a pair: \ud83d, and \u00e9"},)
+    path = tmp_path / "episodes.jsonl"
+    append_episodes(path, [replace(episode, transcript=said)])
+    assert next(read_episodes(path)).transcript == said
+    whole = path.read_bytes()
+    append_episodes(path, [replace(episode, instruction="\u00e9" * 9)])
+    torn = path.read_bytes()
+    path.write_bytes(torn[: torn.index(b"\xc3", len(whole)) + 1])  # within a character
+    assert len(list(read_episodes(path))) == 1

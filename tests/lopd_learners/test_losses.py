@@ -9,6 +9,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from lopd_learners.losses import (
+    clipped_forward_kl,
     composer_loss,
     dual_step,
     forward_kl,
@@ -16,6 +17,7 @@ from lopd_learners.losses import (
     outcome_sign,
     reverse_kl,
     sampled_reverse_kl,
+    weighted_k3,
     with_tail,
 )
 from torch import Tensor
@@ -121,15 +123,46 @@ def test_sampled_estimators_are_unbiased(estimator: str) -> None:
     assert close((P * sampled_reverse_kl(P.log(), Q.log(), estimator)).sum(), 0.467429)
 
 
+OLD = torch.tensor([0.3, 0.3, 0.2, 0.1, 0.1], dtype=torch.float64)
+
+
+def off_policy(p_log: Tensor) -> Tensor:
+    """Expected weighted k3 of tokens that OLD drew."""
+    return (OLD * weighted_k3(p_log, Q.log(), (p_log - OLD.log()).exp())).sum()
+
+
 def test_k3_weighted_by_a_ratio_with_gradient_has_the_reverse_kls() -> None:
-    old = torch.tensor([0.3, 0.3, 0.2, 0.1, 0.1], dtype=torch.float64)
+    assert close(off_policy(P.log()), 0.467429)
+    assert close(gradient(off_policy), FULL_GRADIENT)
 
-    def weighted(p_log: Tensor) -> Tensor:
-        ratio = (p_log - old.log()).exp()
-        return (old * ratio * sampled_reverse_kl(p_log, Q.log(), "k3")).sum()
 
-    assert close(weighted(P.log()), 0.467429)
-    assert close(gradient(weighted), FULL_GRADIENT)
+def test_a_detached_ratio_has_not() -> None:
+    def plain(p_log: Tensor) -> Tensor:
+        ratios = (P.log() - OLD.log()).exp()
+        return (OLD * ratios * sampled_reverse_kl(p_log, Q.log(), "k3")).sum()
+
+    assert close(gradient(plain), [0.38, -0.27, -0.06, 0.02, -0.07])  # the forward KL's
+
+
+def test_weighted_k3_is_the_published_formula_where_nothing_is_clamped() -> None:
+    def published(p_log: Tensor) -> Tensor:
+        ratios = (p_log - OLD.log()).exp()
+        return (OLD * ratios * sampled_reverse_kl(p_log, Q.log(), "k3")).sum()
+
+    assert close(published(P.log()), float(off_policy(P.log())))
+    assert close(gradient(published), gradient(off_policy).tolist())
+
+
+@given(st.floats(-60, 0), st.floats(-60, 0))
+def test_weighted_k3_pulls_a_token_to_its_teacher_however_far_it_is(
+    mine: float, its: float
+) -> None:
+    p_log = torch.tensor(mine, requires_grad=True)
+    loss = weighted_k3(p_log, torch.tensor(its), (p_log - p_log.detach()).exp())
+    loss.backward()
+    assert p_log.grad is not None
+    assert 0 <= loss.item() <= 10.0001  # where the teacher likes it more k3 would explode
+    assert p_log.grad.item() == pytest.approx(max(-20, min(20, mine - its)), abs=1e-4)
 
 
 def test_equal_distributions_have_no_loss_and_no_gradient() -> None:
@@ -139,6 +172,22 @@ def test_equal_distributions_have_no_loss_and_no_gradient() -> None:
     assert with_itself(P.log()) == 0
     assert gradient(with_itself).abs().max() < 1e-15
     assert gradient(lambda p: reverse_kl(p[TEACHER_TOP], P.log()[TEACHER_TOP])).abs().max() > 0.1
+
+
+def test_the_clip_bounds_each_entry_of_the_forward_kl_before_the_sum() -> None:
+    entries = (Q * (Q.log() - P.log())).tolist()
+    assert sum(entry > 0.05 for entry in entries) == 3
+    assert min(entries) < -0.1  # stays as it is
+    expected = sum(min(entry, 0.05) for entry in entries)
+    assert close(clipped_forward_kl(P.log(), Q.log(), 0.05), expected)
+    assert close(clipped_forward_kl(P.log(), Q.log(), 9.0), 0.383810)
+
+
+def test_a_clipped_entry_has_no_gradient() -> None:
+    log_probs = P.log().requires_grad_(True)
+    clipped_forward_kl(log_probs, Q.log(), 0.05).backward()
+    assert log_probs.grad is not None
+    assert close(log_probs.grad, [-0.12, 0.0, 0.0, -0.05, 0.0])
 
 
 @pytest.mark.parametrize(

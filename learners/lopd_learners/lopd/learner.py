@@ -15,15 +15,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, ClassVar
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from lopd_gym.episode import Episode, Sampling
-from lopd_gym.learner import Learner, LearnerContext, Metrics, Needs, Progress
+from lopd_gym.learner import Learner, LearnerContext, Metrics, Needs, Progress, TokenView
 from lopd_gym.policy.base import Policy
-from lopd_learners.forward import check_head, log_probs_at, supervised_states, top_support
+from lopd_learners.forward import (
+    base_precision,
+    check_head,
+    log_probs_at,
+    supervised_states,
+    target_log_probs,
+    top_support,
+)
 from lopd_learners.lopd.cold_start import fit_composer
 from lopd_learners.lopd.composer import Composer, make_composer
 from lopd_learners.lopd.config import PRESETS, LOPDConfig
@@ -75,8 +84,8 @@ class LOPD(Learner):
             self.composer.parameters(), lr=config.composer_lr, weight_decay=config.weight_decay
         )
 
-    @property
-    def needs(self) -> Needs:
+    @classmethod
+    def needs(cls, config: Any) -> Needs:
         """One episode for each task, and a bank."""
         return Needs(episodes_per_task=1, bank=True)
 
@@ -116,7 +125,7 @@ class LOPD(Learner):
         total, loss = sum(x.tokens for x in examples), 0.0
         for part in in_parts(examples, config):
             rows = [x.student for x in part]
-            with self._teacher_precision():
+            with base_precision(self._backbone):
                 states = supervised_states(student, rows, recompute=config.gradient_checkpointing)
                 p_log = log_probs_at(student, states, torch.cat([x.wanted for x in part]))
             share = _kl(p_log, torch.cat([x.q_log for x in part])).sum() / total
@@ -173,10 +182,19 @@ class LOPD(Learner):
             cold = latents_of(self._cold, part)
         return torch.stack([(z - c).square().mean() for z, c in zip(latents, cold, strict=True)])
 
-    def _teacher_precision(self) -> torch.autocast:
-        """Compute a float32 student in the precision of the base, so that both start equal."""
-        base = self._backbone.base
-        return torch.autocast(base.device.type, base.dtype, enabled=base.dtype != torch.float32)
+    def token_view(self, episode: Episode, step: Sequence[Episode]) -> TokenView | None:
+        """Compare teacher and student where the bank holds something for the episode's task."""
+        examples = make_examples([episode], self._backbone, self.retriever, self.config)
+        if not examples:
+            return None
+        (x,) = examples
+        with torch.no_grad():
+            (latents,) = latents_of(self.composer, examples)
+        teacher = target_log_probs(self._backbone.base, replace(x.teacher, latents=latents))
+        with base_precision(self._backbone):
+            student = target_log_probs(self._backbone.student, x.student)
+        context = "\n\n".join(item.text for item in x.items)
+        return TokenView(np.flatnonzero(x.student.supervised), teacher, student, context)
 
     # -- what an evaluation can play, and what a resumed run needs -----------------------------
 

@@ -20,6 +20,7 @@ from lopd_gym.policy.base import Prompt
 from lopd_gym.tasks import TRAIN_SPLIT
 from lopd_learners.forward import TokenRow
 from lopd_learners.lopd.config import LOPDConfig
+from lopd_learners.rows import spliced_rows
 
 _SENTINEL = "\ue000latents\ue000"
 """Stands where the latents go while a prompt is rendered; from the private-use area."""
@@ -92,24 +93,9 @@ def teacher_prompt(
 def teacher_row(
     backbone: Backbone, episode: Episode, latents: int, config: LOPDConfig
 ) -> tuple[TokenRow, TokenRow]:
-    """Return the student's row of an episode and the teacher's, without latents in it yet.
-
-    Raises:
-        AssertionError: The supervised tokens of the two are not the same.
-    """
+    """Return the student's row of an episode and the teacher's, without latents in it yet."""
     _, prefix = teacher_prompt(backbone, episode.opening, episode.tools, latents, config)
-    suffix = slice(episode.prefix_len, config.max_tokens)
-    student = TokenRow(
-        episode.token_ids[: config.max_tokens], episode.loss_mask[: config.max_tokens]
-    )
-    teacher = TokenRow(
-        ids=np.concatenate([np.asarray(prefix.ids, np.int32), episode.token_ids[suffix]]),
-        supervised=np.concatenate([np.zeros(len(prefix.ids), bool), episode.loss_mask[suffix]]),
-        latent_start=prefix.latent_start,
-    )
-    same = np.array_equal(student.ids[student.supervised], teacher.ids[teacher.supervised])
-    assert same, f"teacher and student disagree on the sampled tokens of {episode.task_id}"
-    return student, teacher
+    return spliced_rows(episode, prefix.ids, config.max_tokens, latent_start=prefix.latent_start)
 
 
 def _placeholder(backbone: Backbone) -> int:

@@ -13,8 +13,8 @@ import torch
 from lopd_envs.envscaler import StarterEnv
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from lopd_gym.cli.assemble import resolve
 from lopd_gym.cli.main import main
-from lopd_gym.cli.run import resolve
 from lopd_gym.env import ToolEnv
 from lopd_gym.episode import GREEDY, Episode, read_episodes
 from lopd_gym.errors import DataError, InfrastructureError
@@ -37,6 +37,7 @@ CHANGES = [
     "evaluation.every=0",
     "limits.concurrency=16",
     "learner.cold_start_steps=2",
+    "sampling.top_p=1.0",
 ]
 STEPS = 3
 

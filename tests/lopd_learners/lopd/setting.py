@@ -53,12 +53,14 @@ def spelled(backbone: Backbone, text: str) -> list[int]:
     return [token for letter in text for token in backbone.encode(letter)]
 
 
-def make_episode(backbone: Backbone, number: int, score: float | None = 1.0) -> Episode:
+def make_episode(
+    backbone: Backbone, number: int, score: float | None = 1.0, attempt: int = 0
+) -> Episode:
     """Play a task: a sampled call, its result, a sampled answer."""
     task, chat = make_task(number), backbone.chat
     prefix, rest = (backbone.encode(text) for text in chat.opening(task.messages, TOOLS))
     end = backbone.end_of_turn_id
-    call = [*spelled(backbone, f"find book {number}"), end]
+    call = [*spelled(backbone, f"find book {number}{'!' * attempt}"), end]
     result = backbone.encode(chat.following((Message("tool", "it is there"),), ended=True))
     answer = [*spelled(backbone, "done" * (1 + number % 3)), end]
     pieces = [(prefix + rest, False, -1), (call, True, 0), (result, False, 1), (answer, True, 1)]
@@ -72,7 +74,7 @@ def make_episode(backbone: Backbone, number: int, score: float | None = 1.0) -> 
         split="train",
         group=task.group,
         instruction=task.instruction,
-        attempt=0,
+        attempt=attempt,
         seed=0,
         policy_version=0,
         sampling=Sampling(),
@@ -86,6 +88,7 @@ def make_episode(backbone: Backbone, number: int, score: float | None = 1.0) -> 
             {"role": m.role, "content": m.content}
             for m in (*task.messages, Message("assistant", "..."), Message("tool", "it is there"))
         ),
+        actions=(("find", {"id": number}, "it is there"),),
         tools=TOOLS,
     )
 

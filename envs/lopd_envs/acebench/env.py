@@ -1,0 +1,172 @@
+"""`AceBenchEnv`: ACEBench's tasks as an environment, with the official and a strict score."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Literal
+
+from lopd_envs.acebench.corpus import MULTI_STEP, Corpus, Row
+from lopd_envs.acebench.notation import tool_calls, write_calls
+from lopd_envs.acebench.oracle import solve
+from lopd_envs.acebench.overall import published
+from lopd_envs.acebench.prompt import FINISH, opening
+from lopd_envs.acebench.splits import split_rows
+from lopd_envs.acebench.tools import OfferedTools, SceneTools
+from lopd_envs.acebench.verdict import agent_verdict, reply_verdict
+from lopd_gym.env import EpisodeRules, ToolEnv
+from lopd_gym.episode import Episode
+from lopd_gym.errors import UsageError, unknown_name
+from lopd_gym.messages import AssistantMessage, Observation
+from lopd_gym.tasks import TRAIN_SPLIT, Check, Task, Termination
+from lopd_gym.tools import Toolset
+
+Scoring = Literal["official", "strict"]
+Protocol = Literal["calls", "text"]
+
+RULES = EpisodeRules(
+    max_turns=20,
+    max_parse_errors=0,
+    at_limit="score",
+    several_calls="all",
+    final_text="marker",
+    final_marker=FINISH,
+)
+"""Upstream ends an agent episode after 40 messages of all roles: 20 of the agent's turns."""
+
+
+class AceBenchEnv(ToolEnv):
+    """ACEBench in one language.
+
+    Splits are named after the categories, the parts of the benchmark (``normal``, ``special``,
+    ``agent``, ``all``), and ``train`` and ``test``, which are our own.
+
+    Args:
+        corpus: The data.
+        split: Name of a split.
+        rules: Rules of an agent episode; by default upstream's.
+        scoring: Which of the two verdicts is the score; both are checks and measures.
+        protocol: Whether functions are offered as tools, or listed in the system message and
+            called in ACEBench's notation. Replies in either form are always understood.
+    """
+
+    name: ClassVar[str] = "acebench"
+
+    def __init__(
+        self,
+        corpus: Corpus,
+        split: str = TRAIN_SPLIT,
+        rules: EpisodeRules | None = None,
+        scoring: Scoring = "official",
+        protocol: Protocol = "calls",
+    ) -> None:
+        super().__init__(split, rules or RULES)
+        self._corpus = corpus
+        self._scoring = scoring
+        self._protocol = protocol
+        self._rows = split_rows(corpus, with_user=False)
+        self._tasks: dict[str, dict[str, Task]] = {}
+        self._trace: list[str] = []
+        self._reply = AssistantMessage()
+        self._measures: dict[str, float] = {}
+        self.tasks(split)
+
+    @property
+    def label(self) -> str:
+        """The language, and whether the data is the version that this package was written for."""
+        version = "" if self._corpus.pinned else ":other-version"
+        return f"{self.name}:{self._corpus.language}{version}"
+
+    def data_hash(self) -> str:
+        """Return the hash of the loaded files."""
+        return self._corpus.hash
+
+    def splits(self) -> tuple[str, ...]:
+        """Return the names of all splits for which there is data."""
+        return tuple(self._rows)
+
+    def tasks(self, split: str) -> Sequence[Task]:
+        """Return the tasks of a split; raises `UsageError` for a split that does not exist."""
+        if split not in self._rows:
+            raise unknown_name("split", split, self._rows)
+        if split not in self._tasks:
+            self._tasks[split] = {row.id: self._task(row, split) for row in self._rows[split]}
+        return tuple(self._tasks[split].values())
+
+    def find(self, task_id: str) -> Task:
+        """Return the task with this id in the current split; raises `UsageError` if absent."""
+        return self._tasks[self.split].get(task_id) or super().find(task_id)
+
+    def _task(self, row: Row, split: str) -> Task:
+        messages = opening(row, self._protocol)
+        return Task(row.id, split, messages, group=row.category, data={"row": row})
+
+    @property
+    def row(self) -> Row:
+        """The row of the open task; raises `UsageError` where none is open."""
+        if self.task is None:
+            raise UsageError("No task is open, so there is nothing to verify: call reset() first.")
+        row: Row = self.task.data["row"]
+        return row
+
+    def open(self, task: Task, seed: int) -> Toolset:
+        """Build the task's scene; nothing in it is random."""
+        row: Row = task.data["row"]
+        self._trace, self._measures, self._reply = [], {}, AssistantMessage()
+        return SceneTools(row, self._corpus.language) if row.kind == "agent" else OfferedTools(row)
+
+    def oracle(self, task: Task) -> Sequence[AssistantMessage]:
+        """Return turns that give the expected answer, or reach the expected end state."""
+        return solve(task.data["row"], self._corpus.language)
+
+    # -- one turn ----------------------------------------------------------------------------
+
+    def _answer(self, action: AssistantMessage) -> Observation:
+        if self.row.kind != "agent":
+            return self._take_reply(action)
+        if action.tool_calls:
+            self._trace.append(write_calls(action.tool_calls))
+            return super()._answer(action)
+        written = tool_calls(action.text)
+        if written or self.row.category == MULTI_STEP:
+            self._trace.append(action.text)
+        return super()._answer(AssistantMessage(action.text, written) if written else action)
+
+    def _take_reply(self, action: AssistantMessage) -> Observation:
+        """Take the one reply of a task that is no agent's; nothing is executed."""
+        self._reply = action
+        self._executed = [(call.name, dict(call.arguments), "") for call in action.tool_calls]
+        unreadable = action.parse_error is not None
+        self.finish(Termination.PARSE_LIMIT if unreadable else Termination.SUBMITTED)
+        return ()
+
+    # -- scores ------------------------------------------------------------------------------
+
+    def verify(self) -> Sequence[Check]:
+        """Compare what the open episode came to with the answer, officially and strictly."""
+        if isinstance(self.toolset, SceneTools):
+            verdict = agent_verdict(self.row, self.toolset.states(), self._trace)
+        else:
+            verdict = reply_verdict(self.row, self._reply)
+        self._measures = verdict.measures
+        faults = {"official": verdict.official, "strict": verdict.strict}
+        return [Check(name, fault is None, fault) for name, fault in faults.items()]
+
+    def score(self, checks: Sequence[Check]) -> float:
+        """Return 1 where the chosen verdict is a pass, else 0."""
+        return float(any(check.passed for check in checks if check.name == self._scoring))
+
+    def measures(self) -> Mapping[str, float]:
+        """Return both verdicts, and the process accuracy of an agent."""
+        return self._measures
+
+    def figures(self, episodes: Sequence[Episode]) -> Mapping[str, Mapping[str, float]]:
+        """Return the accuracies that ACEBench publishes, by category, part and overall."""
+        return published(self._corpus, episodes)
+
+
+def options(values: Mapping[str, Any]) -> None:
+    """Check the environment's named options; raises `UsageError` for an unknown value."""
+    known = {"scoring": ("official", "strict"), "protocol": ("calls", "text")}
+    for name, value in values.items():
+        if value not in known[name]:
+            raise unknown_name(name, str(value), known[name])

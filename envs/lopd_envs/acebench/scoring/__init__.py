@@ -1,0 +1,1 @@
+"""ACEBench's scores, each twice: ``official``, leniencies included, and ``strict``, our own."""

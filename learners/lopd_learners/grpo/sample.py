@@ -1,0 +1,94 @@
+"""One episode as GRPO trains on it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from lopd_gym.episode import Episode
+from lopd_gym.tasks import Termination
+from lopd_learners.forward import TokenRow, log_probs_at, micro_batches
+from lopd_learners.grpo.config import GRPOConfig
+from lopd_learners.policy_gradient import group_advantages
+from lopd_learners.rows import student_row
+
+_CUT_OFF = (Termination.STEP_LIMIT, Termination.TOKEN_LIMIT, Termination.TIMEOUT)
+
+
+@dataclass(slots=True, eq=False)
+class Sample:
+    """One episode of a step: its tokens and its advantage.
+
+    ``old_log`` [S] are the sampled tokens' log-probabilities before the step, ``teacher_log`` [S]
+    what a teacher gives them, where there is one.
+    """
+
+    episode: Episode
+    row: TokenRow
+    advantage: float
+    old_log: Tensor = field(default_factory=lambda: torch.empty(0))
+    teacher_log: Tensor | None = None
+
+    @property
+    def tokens(self) -> int:
+        """Sampled tokens (S)."""
+        return int(self.row.supervised.sum())
+
+    @property
+    def group(self) -> tuple[str, int]:
+        """Episodes of one task that one version of the policy played."""
+        return self.episode.task_id, self.episode.policy_version
+
+    @property
+    def recorded(self) -> Tensor:
+        """Log-probabilities that the sampler recorded, [S]."""
+        logprobs = self.episode.logprobs[: len(self.row.ids)]
+        return torch.from_numpy(logprobs[self.row.supervised])
+
+
+def make_samples(episodes: Sequence[Episode], config: GRPOConfig) -> list[Sample]:
+    """Give each episode its advantage; leaves out what failed, is masked or has nothing sampled."""
+    episodes = [e for e in episodes if not e.failed]
+    scores = torch.tensor([e.outcome.score or 0.0 for e in episodes])
+    groups = [(e.task_id, e.policy_version) for e in episodes]
+    advantages = group_advantages(scores, groups, config.scale).tolist()
+    samples = [
+        Sample(e, student_row(e, config.max_tokens), advantage)
+        for e, advantage in zip(episodes, advantages, strict=True)
+        if not (config.mask_truncated and e.outcome.termination in _CUT_OFF)
+    ]
+    return [x for x in samples if x.tokens]
+
+
+def in_parts(samples: Sequence[Sample], max_tokens: int) -> Iterator[list[Sample]]:
+    """Split samples into micro-batches."""
+    for group in micro_batches([len(x.row.ids) for x in samples], max_tokens):
+        yield [samples[i] for i in group]
+
+
+def split(values: Tensor, part: Sequence[Sample]) -> tuple[Tensor, ...]:
+    """Cut what was computed for all sampled tokens of a part into its episodes."""
+    return torch.split(values, [x.tokens for x in part])
+
+
+def spread(values: Sequence[float], part: Sequence[Sample], device: torch.device) -> Tensor:
+    """Repeat one value of each sample for each of its tokens, [S]."""
+    pieces = [torch.full((x.tokens,), float(v)) for x, v in zip(part, values, strict=True)]
+    return torch.cat(pieces).to(device)
+
+
+def temperature_of(part: Sequence[Sample]) -> float:
+    """Return the temperature that samples were drawn at; greedy ones are taken as drawn at 1."""
+    return part[0].episode.sampling.temperature or 1.0
+
+
+def sampled_log_probs(
+    model: Any, states: Tensor, rows: Sequence[TokenRow], temperature: float
+) -> Tensor:
+    """Return log-probabilities of the rows' supervised tokens at a temperature, [S]."""
+    sampled = torch.cat([row.targets for row in rows]).to(states.device)
+    return log_probs_at(model, states, sampled[:, None], temperature=temperature)[:, 0]
