@@ -5,7 +5,7 @@
 N programs (200 unless told) that print one line run one after the other, then with 1, 2 and 4 at
 a time, each worker with a lease of its own: through Docker's runner, through `docker exec` in the
 same containers (what the runner replaces), through bubblewrap, as plain processes, and through
-llm-sandbox with its pool of containers on the same image, where that package is installed.
+sessions of llm-sandbox on the same image, where that package is installed.
 """
 
 from __future__ import annotations

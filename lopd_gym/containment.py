@@ -14,32 +14,16 @@ from typing import Any
 from lopd_gym.sandbox import PYTHON, Limits, RunResult, Sandbox
 
 _INSPECT = r"""
-import ctypes, json, os, socket
-
-def works(act, *arguments):
-    try:
-        act(*arguments)
-    except OSError:
-        return False
-    return True
-
-def connect():
-    with socket.socket() as s:
-        s.settimeout(1)
-        s.connect(("1.1.1.1", 53))
-
-def write(folder):
-    open(folder + "/.lopd-gym", "w").close()
-
+import ctypes, json, os
 lines = open("/proc/self/status").read().splitlines()
 status = dict(line.split(":\t", 1) for line in lines if ":\t" in line)
 interfaces = {line.split(":")[0].strip() for line in open("/proc/net/dev") if ":" in line}
 capabilities = [int(status[kind], 16) for kind in ("CapEff", "CapPrm", "CapBnd")]
 folders = ("/", "/usr", "/etc", "/dev", "/var", "/home", "/root")
 print(json.dumps({
-    "network": interfaces > {"lo"} or works(connect),
+    "network": interfaces > {"lo"},
     "root": os.getuid() == 0,
-    "writable": any(works(write, folder) for folder in folders),
+    "writable": any(os.access(folder, os.W_OK) for folder in folders),
     "capabilities": any(capabilities),
     "new_privileges": int(status["NoNewPrivs"]) != 1,
     "system_calls": int(status["Seccomp"]) != 2,
@@ -82,13 +66,25 @@ _ORDINARY = Limits()
 
 @dataclass(frozen=True, slots=True)
 class Attack:
-    """A program that attacks a limit, and what must come of it."""
+    """A program that attacks a limit, and what must come of it.
+
+    Each is bounded, so that it does no harm where a limit does not hold. Those that would hurt the
+    host if they ran on it have ``needs_walls``: they are only run behind walls that were looked
+    at before, and look again themselves.
+    """
 
     name: str
     code: str
     contained: Callable[[RunResult], bool]
     limits: Limits = _ORDINARY
+    needs_walls: bool = False
 
+
+_GUARD = r"""
+import os, sys
+if os.getuid() == 0 or sum(name.isdigit() for name in os.listdir("/proc")) > 4:
+    sys.exit("this is the host, or nearly: not attacked")
+"""
 
 _FORKS = """
 import os, time
@@ -125,48 +121,66 @@ if os.fork() == 0:
 print("left")
 """
 
-_KILL_ALL = "import os; os.kill(-1, 9); print('alive')"
+_KILL_ALL = """
+os.kill(-1, 9)
+"""
 
-_EAT = "x = []\nwhile True: x.append(b'x' * (1 << 20))"
+_EAT = "x = [b'x' * (1 << 20) for _ in range(1_024)]"
 
 _FILL = """
-import itertools
+number = 0
 try:
-    for number in itertools.count():
+    for number in range(256):
         with open(f"/tmp/{number}", "wb") as out:
             out.write(bytes(1 << 20))
 except OSError:
-    print(number)
+    pass
+print(number)
 """
+
+_NEST = "import sys\nsys.setrecursionlimit(10**7)\ndef f(): f()\nf()"
+
+_FLOOD = "for _ in range(10_000): print('x' * 100_000)"
+
+_SMALL = Limits(memory_mib=128)
+_NARROW = Limits(output_bytes=1 << 16)
 
 ATTACKS = (
     Attack("endless loop", "while True: pass", lambda r: r.timed_out, Limits(wall_s=1.0)),
     Attack("swallowed signals", _SWALLOW, lambda r: r.timed_out, Limits(wall_s=8.0, cpu_s=1.0)),
-    Attack("memory hog", _EAT, lambda r: r.memory_killed, Limits(memory_mib=128)),
+    Attack("memory hog", _EAT, lambda r: r.memory_killed, _SMALL),
+    Attack("output flood", _FLOOD, lambda r: r.truncated and len(r.stdout) <= 1 << 16, _NARROW),
+    Attack("deep recursion", _NEST, lambda r: r.exit_code != 0, Limits(4.0, memory_mib=256)),
+    Attack("fork bomb", _GUARD + _FORKS, lambda r: int(r.stdout or 200) <= 16, needs_walls=True),
     Attack(
-        "fork bomb", _FORKS, lambda r: not r.stdout or int(r.stdout) <= 16, Limits(processes=16)
+        "process that stays behind",
+        _GUARD + _DAEMON,
+        lambda r: r.exit_code == 0 and r.wall_s < 8,
+        needs_walls=True,
     ),
-    Attack("process that stays behind", _DAEMON, lambda r: r.exit_code == 0 and r.wall_s < 8),
     Attack(
-        "output flood",
-        "while True: print('x' * 100_000)",
-        lambda r: r.truncated and len(r.stdout) <= 1 << 16,
-        Limits(output_bytes=1 << 16),
+        "full disk",
+        _GUARD + _FILL,
+        lambda r: r.memory_killed or 0 <= int(r.stdout or 256) < 255,
+        needs_walls=True,
     ),
-    Attack("full disk", _FILL, lambda r: r.memory_killed or r.exit_code == 0),
-    Attack("kill everything", _KILL_ALL, lambda r: not r.timed_out),
     Attack(
-        "deep recursion",
-        "import sys\nsys.setrecursionlimit(10**9)\ndef f(): f()\nf()",
-        lambda r: r.exit_code != 0,
-        Limits(memory_mib=256),
+        "kill everything",
+        _GUARD + _KILL_ALL,
+        lambda r: not r.timed_out and b"not attacked" not in r.stderr,
+        needs_walls=True,
     ),
 )
 
 
 def survives(sandbox: Sandbox, attack: Attack) -> bool:
-    """Attack, and return whether the attack was contained and the next program runs as ever."""
+    """Attack, and return whether the attack was contained and the next program runs as ever.
+
+    An attack that needs walls is not run where one is broken: it counts as not contained.
+    """
     with sandbox.lease() as lease:
+        if attack.needs_walls and broken_walls(lease):
+            return False
         contained = attack.contained(lease.run({}, [PYTHON, "-c", attack.code], b"", attack.limits))
         after = lease.run({"a.txt": b"1"}, [PYTHON, "-c", "print(open('a.txt').read(), 2)"])
     return contained and (after.exit_code, after.stdout) == (0, b"1 2\n")

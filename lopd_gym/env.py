@@ -108,6 +108,14 @@ class ToolEnv(gymnasium.Env[Observation, AssistantMessage]):
         """What scores are labelled with: the name, and the data set where there are several."""
         return self.name
 
+    @property
+    def isolation(self) -> str:
+        """How code that is not ours was kept from the host: a label of `Isolation`.
+
+        Empty where no such code runs; recorded in every episode and in a run's summary.
+        """
+        return ""
+
     def data_hash(self) -> str:
         """Return a hash that identifies the tasks and their data; scores are stated with it."""
         return ""

@@ -104,7 +104,9 @@ class Session(Protocol):
 class Sandbox(Protocol):
     """One isolation backend, made without arguments.
 
-    Making it raises `InfrastructureError` where it does not work; it never does less instead.
+    Making it raises `InfrastructureError` where it does not work; it never does less instead. The
+    class may have class methods for ``lopd-gym sandbox``: ``build()`` makes what programs run on
+    and says where that is, ``clean()`` removes what killed processes left and returns its names.
     """
 
     name: str

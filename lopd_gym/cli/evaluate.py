@@ -113,6 +113,8 @@ def _evaluate(settings: RunSettings, script: str | None, folder: Path, console: 
             rows.append(row(settings.model.source, mode, played))
             played_by[mode] = played
     title = f"{env.label}, split {settings.evaluation.split} (data {env.data_hash()[:12]})"
+    if env.isolation:
+        title += f", isolation {env.isolation}"
     print_rows(rows, title, console)
     for name, played in played_by.items():
         print_figures(env.figures(played.episodes), f"{env.label}, {name}", console)

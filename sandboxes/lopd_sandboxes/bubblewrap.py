@@ -81,6 +81,11 @@ class BubblewrapSandbox:
         """Return whether it works here: try it, and look around from inside."""
         return _probe()
 
+    @classmethod
+    def build(cls) -> str:
+        """Make the root that programs see, and return its path."""
+        return str(python_root())
+
     def lease(self) -> AbstractContextManager[BubblewrapSandbox]:
         """Return this sandbox itself: its programs share nothing."""
         return nullcontext(self)

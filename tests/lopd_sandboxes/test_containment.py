@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import sys
 import threading
+from contextlib import nullcontext
 from pathlib import Path
+from typing import Any
 
 import pytest
 from lopd_sandboxes.process import ProcessSandbox
 
+from lopd_gym import containment
 from lopd_gym.containment import ATTACKS, Attack, broken_walls, survives
-from lopd_gym.sandbox import Isolation, Limits, Sandbox
+from lopd_gym.sandbox import Isolation, Limits, RunResult, Sandbox
 from tests.lopd_sandboxes.test_contract import python
-
-NEEDS_WALLS = {"fork bomb", "process that stays behind", "full disk", "kill everything"}
-"""What the process backend does not promise to contain."""
 
 
 @pytest.mark.parametrize("attack", ATTACKS, ids=lambda a: a.name.replace(" ", "-"))
@@ -26,11 +26,40 @@ def test_attacks_are_contained_and_the_next_program_is_right(
 
 @pytest.mark.parametrize(
     "attack",
-    [attack for attack in ATTACKS if attack.name not in NEEDS_WALLS],
+    [attack for attack in ATTACKS if not attack.needs_walls],
     ids=lambda a: a.name.replace(" ", "-"),
 )
 def test_a_plain_process_keeps_its_limits(attack: Attack) -> None:
     assert survives(ProcessSandbox(), attack)
+
+
+def test_dangerous_attacks_are_never_run_without_walls() -> None:
+    """They would hurt the host: here they are replaced by a program that only says it ran."""
+    ran = []
+
+    class Watched(ProcessSandbox):
+        isolation = Isolation.CONTAINER  # a wrong claim must not be believed
+
+        def lease(self) -> Any:
+            return nullcontext(self)
+
+        def run(self, files: Any, argv: Any, stdin: Any = b"", limits: Any = None) -> RunResult:
+            if argv[-1].startswith(containment._GUARD):
+                ran.append(argv[-1])
+                return RunResult(0, b"0", b"")
+            return super().run(files, argv, stdin, limits)
+
+    for attack in ATTACKS:
+        if attack.needs_walls:
+            assert attack.code.startswith(containment._GUARD)
+            assert not survives(Watched(), attack)
+    assert not ran
+
+
+def test_the_guard_of_dangerous_attacks_stops_on_the_host() -> None:
+    result = python(ProcessSandbox(), containment._GUARD + "print('attacked')")
+    assert b"not attacked" in result.stderr
+    assert result.stdout == b""
 
 
 def test_the_walls_hold(isolating: Sandbox) -> None:

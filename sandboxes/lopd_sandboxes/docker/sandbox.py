@@ -12,7 +12,7 @@ from lopd_gym.containment import broken_walls
 from lopd_gym.errors import InfrastructureError
 from lopd_gym.sandbox import Isolation, Limits, Probe, RunResult, SessionDied
 from lopd_sandboxes.docker.container import Container, ContainerLost, Shape, rlimits
-from lopd_sandboxes.docker.engine import Engine
+from lopd_sandboxes.docker.engine import Engine, image_name
 from lopd_sandboxes.docker.pool import Pool
 from lopd_sandboxes.paths import inside
 from lopd_sandboxes.session import JsonSession, died
@@ -57,6 +57,25 @@ class DockerSandbox:
         if broken:
             return Probe(None, f"{'; '.join(broken)}: see the engine's settings")
         return Probe(sandbox.isolation, "containers without network, privileges or disk")
+
+    @classmethod
+    def build(cls) -> str:
+        """Make the image that containers start from, also where there is one, and name it."""
+        engine = Engine()
+        try:
+            engine.build_image()
+            return image_name()
+        finally:
+            engine.close()
+
+    @classmethod
+    def clean(cls) -> list[str]:
+        """Remove the containers of processes that are gone, and return their names."""
+        engine = Engine()
+        try:
+            return engine.sweep()
+        finally:
+            engine.close()
 
     def close(self) -> None:
         """Remove all containers; may be called twice. Also happens when the process ends."""
