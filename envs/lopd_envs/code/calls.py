@@ -6,8 +6,6 @@ Expected outputs are not known here. What comes back is a value for each input, 
 from __future__ import annotations
 
 import math
-import os
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -15,6 +13,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from lopd_envs.code import driver
+from lopd_envs.code.attempts import attempt
 from lopd_envs.code.verdicts import Judgement, Verdict
 from lopd_gym.errors import InfrastructureError
 from lopd_gym.sandbox import Limits, Sandbox, Session, SessionDied, SessionTimeout
@@ -30,10 +29,6 @@ _MARGIN_S = 5.0
 """Wall time on top of a limit: for the way there and back, and for encoding values."""
 
 _BATCH = 64
-_ATTEMPTS = 3
-
-SLOTS = threading.BoundedSemaphore(os.cpu_count() or 1)
-"""One running candidate for each core: more would only wait, and be taken for slow."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,16 +133,11 @@ def _accepted(accepts: Callable[[int, Any], bool], index: int, call: Call) -> bo
 
 
 def _with_session(sandbox: Sandbox, play: Callable[[Session], T]) -> T:
-    """Play in a fresh session; trouble of the infrastructure is tried again."""
-    attempt = 1
-    while True:
-        try:
-            with SLOTS, closing(start_session(sandbox)) as session:
-                return play(session)
-        except InfrastructureError:
-            if attempt == _ATTEMPTS:
-                raise
-        attempt += 1
+    def act() -> T:
+        with closing(start_session(sandbox)) as session:
+            return play(session)
+
+    return attempt(act)
 
 
 def start_session(sandbox: Sandbox) -> Session:

@@ -62,8 +62,12 @@ class Malformed(ValueError):
 # -- encoding --------------------------------------------------------------------------------
 
 
-def encode(value: object) -> str:
+def encode(value: object, whole_chars: int = WHOLE_CHARS) -> str:
     """Encode a value as canonical JSON text: equal sets and dicts give equal text.
+
+    Args:
+        value: Any value.
+        whole_chars: A longer text is replaced by a digest.
 
     Raises:
         TooLarge: The value exceeds a limit.
@@ -71,7 +75,7 @@ def encode(value: object) -> str:
     text = json.dumps(_Encoder().tree(value, 0), separators=(",", ":"))
     if len(text) > MAX_CHARS:
         raise TooLarge(f"a value of {len(text)} characters")
-    if len(text) > WHOLE_CHARS:
+    if len(text) > whole_chars:
         digest = hashlib.sha256(text.encode()).hexdigest()
         return json.dumps({"digest": [digest, len(text)]})
     return text
@@ -130,6 +134,15 @@ class _Encoder:
         self._nodes += nodes
         if depth > MAX_DEPTH or self._nodes > MAX_NODES:
             raise TooLarge(f"a value of {self._nodes} nodes and depth {depth}")
+
+
+def encode_whole(value: object) -> str:
+    """Encode a value that the other side has to know, such as an input.
+
+    Raises:
+        TooLarge: The value exceeds a limit.
+    """
+    return encode(value, MAX_CHARS)
 
 
 # -- decoding --------------------------------------------------------------------------------

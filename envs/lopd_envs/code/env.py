@@ -12,7 +12,7 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from lopd_envs.code.calls import SLOTS
+from lopd_envs.code.attempts import attempt
 from lopd_envs.code.extract import extract_code
 from lopd_gym.env import EpisodeRules, ToolEnv
 from lopd_gym.errors import UsageError, unknown_name
@@ -116,11 +116,9 @@ class CodeEnv(ToolEnv):
             stdin: Text on its standard input.
         """
         files = {"main.py": code.encode(errors="replace")}
-        with SLOTS:
-            result = self._sandbox.run(
-                files, [PYTHON, "main.py"], stdin.encode(errors="replace"), _RUN_LIMITS
-            )
-        return _told(result)
+        given = stdin.encode(errors="replace")
+        command = [PYTHON, "main.py"]
+        return _told(attempt(lambda: self._sandbox.run(files, command, given, _RUN_LIMITS)))
 
     @tool
     def run_public_tests(self, code: str) -> str:

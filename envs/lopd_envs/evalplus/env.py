@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import ClassVar
 
 from lopd_envs.code.calls import Candidate, call_all
-from lopd_envs.code.driver import Malformed, decode, encode
+from lopd_envs.code.driver import Malformed, decode, encode_whole
 from lopd_envs.code.env import CodeEnv
 from lopd_envs.code.values import shown
 from lopd_envs.code.verdicts import Verdict
 from lopd_envs.evalplus.corpus import Corpus, Problem
-from lopd_envs.evalplus.examples import Example, find_examples
+from lopd_envs.evalplus.examples import CONTRADICTORY, Example, find_examples
 from lopd_envs.evalplus.grading import MIN_CPU_S, Grader
 from lopd_envs.evalplus.oracles import accepts
+from lopd_envs.evalplus.scoring import report
 from lopd_envs.evalplus.splits import split_ids
 from lopd_gym.env import EpisodeRules
+from lopd_gym.episode import Episode
 from lopd_gym.errors import unknown_name
 from lopd_gym.messages import AssistantMessage
 from lopd_gym.sandbox import Sandbox
@@ -105,13 +107,21 @@ class EvalPlusEnv(CodeEnv):
             Check("plus", grade.plus_passed, None if grade.plus_passed else said),
         )
 
+    def figures(self, episodes: Sequence[Episode]) -> Mapping[str, Mapping[str, float]]:
+        """Return pass@k for base and plus; nothing where tasks of the split are missing."""
+        ids = [t.id for t in self.tasks(self.split)]
+        finished = {e.task_id for e in episodes if not e.failed}
+        return report(episodes, ids) if finished.issuperset(ids) else {}
+
     def try_examples(self, task: Task, code: str) -> str:
         """Run the examples in the statement up to the first that fails."""
         problem = self._corpus.problems[task.id]
         examples = find_examples(problem.prompt, problem.entry_point)
+        if task.id in CONTRADICTORY:
+            examples = []
         if not examples:
             return "This task shows no examples that can be run."
-        inputs = [encode(e.arguments) for e in examples]
+        inputs = [encode_whole(e.arguments) for e in examples]
         candidate = Candidate(code, problem.entry_point)
         calls = call_all(self._sandbox, candidate, inputs, [MIN_CPU_S] * len(inputs))
         for number, (example, call) in enumerate(zip(examples, calls, strict=False)):

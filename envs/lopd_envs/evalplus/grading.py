@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lopd_envs.code.calls import Call, Candidate, call_all, judge_calls
-from lopd_envs.code.driver import Malformed, decode, encode
+from lopd_envs.code.driver import Malformed, decode, encode_whole
 from lopd_envs.code.verdicts import Judgement, Verdict
 from lopd_envs.evalplus.corpus import Problem
 from lopd_envs.evalplus.oracles import accepts
@@ -121,7 +121,7 @@ def prepare(sandbox: Sandbox, problem: Problem) -> Tests:
     Raises:
         InfrastructureError: The reference fails, so that nothing can be said about candidates.
     """
-    inputs = [encode(arguments) for arguments in problem.inputs]
+    inputs = [encode_whole(arguments) for arguments in problem.inputs]
     results = _reference_results(sandbox, problem, inputs)
     base = len(problem.base)
     tests = tuple(

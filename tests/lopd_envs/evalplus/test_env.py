@@ -152,6 +152,18 @@ def test_references_solve_their_tasks_in_the_loop_and_can_be_remembered() -> Non
     assert "submit" in experience.trace
 
 
+def test_pass_at_k_is_of_whole_splits() -> None:
+    env = make_evalplus(split="test_families")
+    ids = [t.id for t in env.tasks("test_families")]
+    with AgentLoop(
+        lambda: make_evalplus(split="test_families"), ScriptedPolicy(oracle(env)), GREEDY
+    ) as loop:
+        episodes = loop.play([Job(i, 0) for i in ids])
+    assert isinstance(env, EvalPlusEnv)
+    assert env.figures(episodes) == {"base": {"pass@1": 1.0}, "plus": {"pass@1": 1.0}}
+    assert env.figures(episodes[1:]) == {}
+
+
 def test_the_starter_tasks() -> None:
     corpus = starter_corpus()
     assert {k: len(v) for k, v in corpus.splits.items()} == {

@@ -77,5 +77,5 @@ def test_base_and_plus_are_reported_over_all_tasks() -> None:
 
 
 def test_a_missing_task_is_refused() -> None:
-    with pytest.raises(UsageError, match="1 of 2 tasks have no finished episode, e.g. 'b'"):
+    with pytest.raises(UsageError, match=r"1 of 2 tasks have no finished episode, e\.g\. 'b'"):
         report([episode("a", True, True), episode("b", True, True, failed=True)], ["a", "b"])
