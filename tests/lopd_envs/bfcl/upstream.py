@@ -22,6 +22,10 @@ from typing import Any
 from unittest.mock import MagicMock
 
 _UNUSED = "dotenv overrides pandas tenacity tree_sitter tree_sitter_java tree_sitter_javascript"
+_UNKNOWN_MODEL: dict[str, Any] = {
+    **dict.fromkeys(("display_name", "url", "org", "license"), "m"),
+    **dict.fromkeys(("input_price", "output_price")),
+}
 
 
 class Upstream:
@@ -29,7 +33,7 @@ class Upstream:
 
     def __init__(self, folder: Path) -> None:
         os.environ["BFCL_PROJECT_ROOT"] = str(folder)  # importing it makes folders there
-        self.model = SimpleNamespace(underscore_to_dot=True)
+        self.model = SimpleNamespace(underscore_to_dot=True, **_UNKNOWN_MODEL)
         with _stand_ins(self.model):
             load = importlib.import_module
             self.runner = load("bfcl_eval.eval_checker.eval_runner")
@@ -37,6 +41,7 @@ class Upstream:
             self.decoders = load("bfcl_eval.model_handler.utils")
             self.utils = load("bfcl_eval.utils")
             self.enums = load("bfcl_eval.constants.enums")
+            self.leaderboard = load("bfcl_eval.eval_checker.eval_runner_helper")
             self.executor = load("bfcl_eval.eval_checker.multi_turn_eval.multi_turn_utils")
             source = "bfcl_eval.eval_checker.multi_turn_eval.func_source_code"
             self.decoys = load(f"{source}.long_context")
