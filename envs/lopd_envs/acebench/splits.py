@@ -77,8 +77,8 @@ def split_tasks(
     corpus: Corpus, split: str, protocol: str, *, with_user: bool
 ) -> Mapping[str, Task]:
     """Return the tasks of a split by id; they are data, and shared by all environments."""
-    rows = split_rows(corpus, with_user=with_user)[split]
-    return {
-        row.id: Task(row.id, split, opening(row, protocol), group=row.category, data={"row": row})
-        for row in rows
-    }
+    tasks = {}
+    for row in split_rows(corpus, with_user=with_user)[split]:
+        messages = opening(row, corpus.language, protocol)
+        tasks[row.id] = Task(row.id, split, messages, group=row.category, data={"row": row})
+    return tasks

@@ -6,32 +6,12 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from lopd_envs.acebench.corpus import Row
-from lopd_envs.acebench.prompt import FINISH
+from lopd_envs.acebench.prompt import FINISH, prompts, user_role
 from lopd_gym.endpoint import ContextFull, Endpoint, endpoint_model
 from lopd_gym.errors import InfrastructureError, UsageError
 
 SCRIPTED = "scripted"
 _MAX_TOKENS = 1_000
-_GREETING = {"en": "Hello, what can I do for you?", "zh": "您好，请问需要什么帮助？"}  # noqa: RUF001
-
-_ROLE = """\
-You play the user in a conversation with an assistant. This is who you are and what you want:
-
-{instruction}
-
-- Write one line each time, as the user would say it{own_words}.
-- Tell only what the current step needs, but all of that; do not tell everything at once.
-- Never make up what you are not told here: say that you do not know it.
-- Do not offer help, and do not do the assistant's work; answer its questions.
-- Where you are asked to confirm or to choose, decide by what you are told here.
-- When the assistant asks whether there is anything else, name what is not done yet.{more}
-- When everything that you want is done, write only: {finish}"""
-
-_PHONE = """
-- Names that you are told are full names.
-- Where a message has to be deleted, say which one by what you are told here."""
-_AIRLINE = """
-- Where you want to fly there and back, say at the very beginning that you book a round trip."""
 
 
 class User(Protocol):
@@ -61,16 +41,11 @@ class EndpointUser:
     """A model behind an endpoint, told to be the user."""
 
     def __init__(self, endpoint: Endpoint, row: Row, language: str) -> None:
-        airline = "Travel" in row.fields["involved_classes"]
-        role = _ROLE.format(
-            instruction=row.fields["question"],
-            own_words=", in your own words" if airline else "",
-            more=_AIRLINE if airline else _PHONE,
-            finish=FINISH,
-        )
         self._endpoint = endpoint
-        self._greeting = _GREETING[language]
-        self._messages: list[dict[str, Any]] = [{"role": "system", "content": role}]
+        self._greeting = prompts(language)["greeting"]
+        self._messages: list[dict[str, Any]] = [
+            {"role": "system", "content": user_role(row, language)}
+        ]
 
     def say(self, agent: str | None) -> str:
         """Ask the model for the user's next line.

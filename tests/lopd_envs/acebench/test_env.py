@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import multiprocessing
+import re
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -171,3 +172,18 @@ def test_experiences_and_training_splits(acebench_folder: Path) -> None:
         assert episode.instruction
         assert episode.actions or episode.group.startswith("special")
         assert np.asarray(episode.token_ids).size == 0
+
+
+def test_every_task_is_told_all_it_needs(acebench_folder: Path) -> None:
+    for language in ("en", "zh"):
+        for protocol in ("calls", "text"):
+            env = make_acebench(
+                "all", acebench_folder, language, protocol=protocol, user="scripted"
+            )  # type: ignore[arg-type]
+            for task in env.tasks("all"):
+                told, row = task.messages[0].content, task.data["row"]
+                assert not re.search(r"\{(finish|source|profile|functions)\}", told), task.id
+                assert (row.fields["function"][0]["name"] in told) or protocol == "calls"
+                assert ("finish conversation" in told) == (row.kind == "agent")
+                for name in ("time", "profile"):
+                    assert str(row.fields.get(name) or "") in told
