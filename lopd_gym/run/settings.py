@@ -93,6 +93,7 @@ class RunSettings(Section):
         episodes_per_step: Episodes that one update of the learner consumes.
         max_new_tokens: Tokens of one assistant turn.
         max_failure_rate: Share of failed episodes above which the run stops with an error.
+        tracker: Where training's numbers are shown, beside ``metrics.jsonl``.
     """
 
     env: dict[str, Any]
@@ -110,6 +111,7 @@ class RunSettings(Section):
     evaluation: EvaluationSettings = EvaluationSettings()
     embedder: str = "hashing"
     max_failure_rate: float = Field(0.2, ge=0, le=1)
+    tracker: Literal["none", "tensorboard", "trackio", "wandb"] = "none"
 
     @model_validator(mode="after")
     def _budget_holds_a_step(self) -> RunSettings:
