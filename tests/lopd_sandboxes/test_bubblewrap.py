@@ -35,7 +35,13 @@ def without_groups(monkeypatch: pytest.MonkeyPatch) -> Iterator[BubblewrapSandbo
     bubblewrap._probe.cache_clear()
 
 
-@pytest.mark.parametrize("attack", ATTACKS, ids=lambda a: a.name.replace(" ", "-"))
+COUNTED = ("memory hog", "fork bomb", "full disk")
+"""What control groups limit where they can be created."""
+
+
+@pytest.mark.parametrize(
+    "attack", [a for a in ATTACKS if a.name in COUNTED], ids=lambda a: a.name.replace(" ", "-")
+)
 def test_without_control_groups_limits_hold_too(
     without_groups: BubblewrapSandbox, attack: Attack
 ) -> None:

@@ -25,10 +25,6 @@ def python(code: str, **limits: float) -> RunResult:
     return ProcessSandbox().run({}, [sys.executable, "-c", code], limits=Limits(**limits))  # type: ignore[arg-type]
 
 
-def folders() -> set[Path]:
-    return set(Path(tempfile.gettempdir()).glob("lopd-sandbox-*"))
-
-
 def alive(pid: int) -> bool:
     """Whether a process runs; one that has ended and waits for its parent does not."""
     try:
@@ -49,14 +45,14 @@ def test_it_is_registered() -> None:
     assert load(SANDBOXES, "process") is ProcessSandbox
 
 
-def test_its_folder_is_cleaned_up() -> None:
-    before = folders()
+def test_its_folder_is_cleaned_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))  # nobody else's folders
     result = ProcessSandbox().run(
         {"a/b.txt": b"file "}, ["/bin/sh", "-c", "cat a/b.txt -; echo no >&2; exit 3"], b"input"
     )
     assert (result.exit_code, result.stdout, result.stderr) == (3, b"file input", b"no\n")
     assert (result.timed_out, result.memory_killed, result.truncated) == (False, False, False)
-    assert folders() == before
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_endless_programs_are_killed_with_their_children() -> None:
