@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from abc import abstractmethod
 from collections.abc import Sequence
+from contextlib import ExitStack
 from typing import Any, ClassVar
 
 from lopd_envs.code.attempts import attempt
@@ -18,7 +19,7 @@ from lopd_gym.env import EpisodeRules, ToolEnv
 from lopd_gym.errors import UsageError, unknown_name
 from lopd_gym.messages import AssistantMessage, Message
 from lopd_gym.sandbox import PYTHON, Limits, RunResult, Sandbox
-from lopd_gym.tasks import TRAIN_SPLIT, Check, Task
+from lopd_gym.tasks import TRAIN_SPLIT, Check, Outcome, Task, Termination
 from lopd_gym.tools import MethodTools, Toolset, tool
 
 RULES = {
@@ -40,7 +41,10 @@ _ADVICE = (
 
 
 class CodeEnv(ToolEnv):
-    """Base of the code environments. The score is 1 for a program that passes, else 0."""
+    """Base of the code environments. The score is 1 for a program that passes, else 0.
+
+    ``sandbox`` is the open episode's own: all that the policy writes runs there.
+    """
 
     blocking: ClassVar[bool] = True
 
@@ -56,7 +60,9 @@ class CodeEnv(ToolEnv):
         super().__init__(split, rules or RULES[protocol])
         self.protocol = protocol
         self.submission: str | None = None
-        self._sandbox = sandbox
+        self.sandbox = sandbox
+        self._backend = sandbox
+        self._lease = ExitStack()
         self._checks: tuple[Check, ...] | None = None
 
     # -- what a benchmark says ---------------------------------------------------------------
@@ -76,7 +82,9 @@ class CodeEnv(ToolEnv):
     # -- an episode --------------------------------------------------------------------------
 
     def open(self, task: Task, seed: int) -> Toolset:
-        """Forget the last submission; nothing in a task is random."""
+        """Forget the last submission and take a sandbox that no other episode shares."""
+        self.close()
+        self.sandbox = self._lease.enter_context(self._backend.lease())
         self.submission = self._checks = None
         return MethodTools(self if self.protocol == "turns" else None)
 
@@ -87,6 +95,22 @@ class CodeEnv(ToolEnv):
         if self.task is not None and not action.tool_calls and action.parse_error is None:
             self.submission = extract_code(action.text, self.entry_point(self.task))
         return super().step(action)
+
+    def finish(self, reason: Termination) -> Outcome:
+        """End the open episode, and give its sandbox back."""
+        try:
+            return super().finish(reason)
+        finally:
+            self.close()
+
+    def close(self) -> None:
+        """Give the episode's sandbox back; may be called twice."""
+        self._lease.close()
+
+    @property
+    def isolation(self) -> str:
+        """The level of the sandbox that runs what the policy writes."""
+        return self._backend.isolation.label
 
     def verify(self) -> Sequence[Check]:
         """Judge the submission, once."""
@@ -118,7 +142,7 @@ class CodeEnv(ToolEnv):
         files = {"main.py": code.encode(errors="replace")}
         given = stdin.encode(errors="replace")
         command = [PYTHON, "main.py"]
-        return _told(attempt(lambda: self._sandbox.run(files, command, given, _RUN_LIMITS)))
+        return _told(attempt(lambda: self.sandbox.run(files, command, given, _RUN_LIMITS)))
 
     @tool
     def run_public_tests(self, code: str) -> str:

@@ -17,8 +17,7 @@ from lopd_envs.evalplus.env import EvalPlusEnv
 from lopd_envs.evalplus.grading import Grader
 from lopd_envs.evalplus.starter import starter_corpus
 from lopd_gym.env import EpisodeRules, ToolEnv
-from lopd_gym.registry import SANDBOXES, load
-from lopd_gym.sandbox import Sandbox
+from lopd_gym.isolation import STRONGEST, open_sandbox
 from lopd_gym.tasks import TRAIN_SPLIT
 
 __all__ = ["EvalPlusEnv", "make_evalplus"]
@@ -29,7 +28,7 @@ def make_evalplus(
     data: Path | str | None = None,
     rules: EpisodeRules | None = None,
     protocol: str = "turns",
-    sandbox: str = "process",
+    sandbox: str = STRONGEST,
 ) -> ToolEnv:
     """HumanEval+ and MBPP+; small starter tasks where the release is absent.
 
@@ -39,22 +38,23 @@ def make_evalplus(
             present.
         rules: Rules of an episode.
         protocol: ``turns`` (tools, then submit) or ``direct`` (one reply, the benchmark's own).
-        sandbox: Isolation backend that runs what the policy writes.
+        sandbox: Isolation backend that runs what the policy writes; ``auto`` is the strongest
+            that works here. ``process`` does not isolate, and is never chosen by itself.
 
     Raises:
         UsageError: No such split, protocol or sandbox.
         DataError: There is no such data, or it is not what it should be.
+        InfrastructureError: The sandbox does not work here.
     """
     if data is None and not DATASET.present:
         corpus = starter_corpus()
     else:
         corpus = load_corpus(DATASET.folder if data is None else Path(data).expanduser())
-    backend, grader = _grader(corpus, sandbox)
-    return EvalPlusEnv(corpus, grader, backend, split, rules, protocol)
+    backend = open_sandbox(sandbox)
+    return EvalPlusEnv(corpus, _grader(corpus, sandbox), backend, split, rules, protocol)
 
 
 @lru_cache(maxsize=4)
-def _grader(corpus: Corpus, sandbox: str) -> tuple[Sandbox, Grader]:
+def _grader(corpus: Corpus, sandbox: str) -> Grader:
     """Share what the references returned between all environments on the same data."""
-    backend: Sandbox = load(SANDBOXES, sandbox)()
-    return backend, Grader(backend)
+    return Grader()

@@ -100,7 +100,7 @@ class EvalPlusEnv(CodeEnv):
         if code is None:
             reason = "nothing was submitted"
             return Check("base", False, reason), Check("plus", False, reason)
-        grade = self._grader.grade(self._corpus.problems[task.id], code)
+        grade = self._grader.grade(self._corpus.problems[task.id], code, self.sandbox)
         said = grade.judgement.verdict.value
         return (
             Check("base", grade.base_passed, None if grade.base_passed else said),
@@ -123,7 +123,7 @@ class EvalPlusEnv(CodeEnv):
             return "This task shows no examples that can be run."
         inputs = [encode_whole(e.arguments) for e in examples]
         candidate = Candidate(code, problem.entry_point)
-        calls = call_all(self._sandbox, candidate, inputs, [MIN_CPU_S] * len(inputs))
+        calls = call_all(self.sandbox, candidate, inputs, [MIN_CPU_S] * len(inputs))
         for number, (example, call) in enumerate(zip(examples, calls, strict=False)):
             wrong = _difference(problem, example, call.value)
             if call.verdict is not Verdict.ACCEPTED:

@@ -66,21 +66,20 @@ class Grade:
 
 
 class Grader:
-    """Judges candidates in a sandbox, and remembers what the references returned."""
+    """Judges candidates, and remembers what the references returned."""
 
-    def __init__(self, sandbox: Sandbox) -> None:
-        self._sandbox = sandbox
+    def __init__(self) -> None:
         self._tests: dict[str, Tests] = {}
         self._locks: dict[str, threading.Lock] = {}
         self._guard = threading.Lock()
 
-    def grade(self, problem: Problem, code: str) -> Grade:
+    def grade(self, problem: Problem, code: str, sandbox: Sandbox) -> Grade:
         """Judge a program on base and plus inputs, up to the first failure.
 
         Raises:
             InfrastructureError: The machinery broke, or the reference itself fails.
         """
-        prepared = self.tests(problem)
+        prepared = self.tests(problem, sandbox)
         tests = prepared.tests
         limits = [t.cpu_s for t in tests]
 
@@ -96,7 +95,7 @@ class Grader:
             )
 
         judgement = judge_calls(
-            self._sandbox,
+            sandbox,
             Candidate(code, problem.entry_point),
             [t.sent for t in tests],
             limits,
@@ -105,17 +104,17 @@ class Grader:
         )
         return Grade(judgement, judgement.passed >= prepared.base)
 
-    def tests(self, problem: Problem) -> Tests:
+    def tests(self, problem: Problem, sandbox: Sandbox) -> Tests:
         """Return a problem's tests, running its reference when they are first asked for."""
         with self._guard:
             lock = self._locks.setdefault(problem.id, threading.Lock())
         with lock:
             if problem.id not in self._tests:
-                self._tests[problem.id] = prepare(self._sandbox, problem)
+                self._tests[problem.id] = prepare(problem, sandbox)
             return self._tests[problem.id]
 
 
-def prepare(sandbox: Sandbox, problem: Problem) -> Tests:
+def prepare(problem: Problem, sandbox: Sandbox) -> Tests:
     """Run the reference on every input.
 
     Raises:

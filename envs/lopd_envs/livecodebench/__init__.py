@@ -16,7 +16,7 @@ from lopd_envs.livecodebench.starter import starter_corpus
 from lopd_envs.livecodebench.windows import read_window
 from lopd_gym.env import EpisodeRules, ToolEnv
 from lopd_gym.errors import unknown_name
-from lopd_gym.registry import SANDBOXES, load
+from lopd_gym.isolation import STRONGEST, open_sandbox
 from lopd_gym.tasks import TRAIN_SPLIT
 
 __all__ = ["LiveCodeBenchEnv", "make_livecodebench"]
@@ -31,7 +31,7 @@ def make_livecodebench(
     protocol: str = "turns",
     comparison: str = "official",
     window: str | None = None,
-    sandbox: str = "process",
+    sandbox: str = STRONGEST,
 ) -> ToolEnv:
     """LiveCodeBench's contest problems; small starter programs where no data is given.
 
@@ -42,17 +42,19 @@ def make_livecodebench(
         protocol: ``turns`` (tools, then submit) or ``direct`` (one reply, the benchmark's own).
         comparison: ``official``, or ``strict``, which has a tolerance for fractions.
         window: A window of your own, e.g. 2024-08-01:2025-02-01; it becomes the split ``window``.
-        sandbox: Isolation backend that runs what the policy writes.
+        sandbox: Isolation backend that runs what the policy writes; ``auto`` is the strongest
+            that works here. ``process`` does not isolate, and is never chosen by itself.
 
     Raises:
         UsageError: No such split, protocol, comparison, window or sandbox.
         DataError: There is no such data, or it is not what it should be.
+        InfrastructureError: The sandbox does not work here.
     """
     if comparison not in _COMPARISONS:
         raise unknown_name("comparison", comparison, _COMPARISONS)
     return LiveCodeBenchEnv(
         starter_corpus() if data is None else load_corpus(Path(data).expanduser()),
-        load(SANDBOXES, sandbox)(),
+        open_sandbox(sandbox),
         split,
         rules,
         protocol,

@@ -102,13 +102,13 @@ class LiveCodeBenchEnv(CodeEnv):
         if code is None:
             return (Check("tests", False, "nothing was submitted"),)
         problem = self._corpus.problems[task.id]
-        found = judge(self._sandbox, problem, code, problem.tests(), self._comparison)
+        found = judge(self.sandbox, problem, code, problem.tests(), self._comparison)
         return (Check("tests", found.accepted, None if found.accepted else found.verdict.value),)
 
     def try_examples(self, task: Task, code: str) -> str:
         """Run the tests that the statement shows, up to the first that fails."""
         problem = self._corpus.problems[task.id]
-        found = judge(self._sandbox, problem, code, problem.public, self._comparison)
+        found = judge(self.sandbox, problem, code, problem.public, self._comparison)
         if found.accepted:
             return f"All {found.total} examples passed."
         test = problem.public[found.passed]

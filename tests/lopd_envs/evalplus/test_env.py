@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +14,15 @@ from gymnasium.utils.env_checker import check_env
 from lopd_envs.evalplus import EvalPlusEnv, make_evalplus
 from lopd_envs.evalplus.corpus import load_corpus
 from lopd_envs.evalplus.examples import find_examples
+from lopd_envs.evalplus.grading import Grader
 from lopd_envs.evalplus.starter import FAMILIES, starter_corpus
+from lopd_sandboxes.process import ProcessSandbox
 
 from lopd_gym.bank.experience import experience_from
+from lopd_gym.env import ToolEnv
 from lopd_gym.episode import GREEDY
 from lopd_gym.errors import InfrastructureError, UsageError
+from lopd_gym.isolation import strongest
 from lopd_gym.loop import AgentLoop, Job
 from lopd_gym.messages import AssistantMessage, ToolCall
 from lopd_gym.policy.scripted import ScriptedPolicy, oracle
@@ -24,6 +30,12 @@ from lopd_gym.tasks import Check, Outcome, Task, Termination
 
 TASK = "Starter/000"
 GOOD, BAD = "def add_2(n):\n    return n + 2\n", "def add_2(n):\n    return n\n"
+
+
+def make(**options: Any) -> EvalPlusEnv:
+    made = make_evalplus(**{"sandbox": "process", **options})
+    assert isinstance(made, EvalPlusEnv)
+    return made
 
 
 @pytest.fixture(autouse=True)
@@ -37,20 +49,19 @@ def env() -> EvalPlusEnv:
 
 
 def opened(protocol: str) -> EvalPlusEnv:
-    made = make_evalplus(protocol=protocol)
-    assert isinstance(made, EvalPlusEnv)
+    made = make(protocol=protocol)
     made.reset(seed=0, options={"task": TASK})
     return made
 
 
-def play(env: EvalPlusEnv, tool: str, **arguments: Any) -> tuple[str, float, Outcome | None]:
+def play(env: ToolEnv, tool: str, **arguments: Any) -> tuple[str, float, Outcome | None]:
     messages, reward, *_, info = env.step(AssistantMessage(tool_calls=(ToolCall(tool, arguments),)))
     return messages[0].content, reward, info.get("outcome")
 
 
 @pytest.mark.filterwarnings("ignore")
 def test_gymnasiums_checker_accepts_it() -> None:
-    check_env(make_evalplus())
+    check_env(make())
 
 
 def test_work_over_turns(env: EvalPlusEnv) -> None:
@@ -111,7 +122,7 @@ def test_the_direct_protocol_has_one_turn_and_no_tools() -> None:
     assert outcome is not None
     assert (reward, outcome.termination) == (0.0, Termination.STEP_LIMIT)
     with pytest.raises(UsageError, match="did you mean 'direct'"):
-        make_evalplus(protocol="directly")
+        make(protocol="directly")
 
 
 def test_a_new_episode_forgets_the_last_submission(env: EvalPlusEnv) -> None:
@@ -127,8 +138,8 @@ def test_broken_machinery_fails_the_episode_and_is_no_score(
         raise InfrastructureError("the daemon is gone")
 
     monkeypatch.setattr(EvalPlusEnv, "judge", judge)
-    solution = ScriptedPolicy(oracle(make_evalplus()))
-    with AgentLoop(make_evalplus, solution, GREEDY) as loop:
+    solution = ScriptedPolicy(oracle(make()))
+    with AgentLoop(make, solution, GREEDY) as loop:
         (episode,) = loop.play([Job(TASK, 0)])
     assert episode.failed
     assert episode.outcome.score is None
@@ -142,8 +153,8 @@ def test_references_solve_their_tasks_in_the_loop_and_can_be_remembered() -> Non
         yield AssistantMessage(tool_calls=(ToolCall("submit", {"code": code}),))
 
     solutions = {i: p.reference for i, p in starter_corpus().problems.items()}
-    ids = [t.id for t in make_evalplus().tasks("train")[:6]]
-    with AgentLoop(make_evalplus, ScriptedPolicy(script), GREEDY) as loop:
+    ids = [t.id for t in make().tasks("train")[:6]]
+    with AgentLoop(make, ScriptedPolicy(script), GREEDY) as loop:
         episodes = loop.play([Job(i, 0) for i in ids])
     assert [e.outcome.score for e in episodes] == [1.0] * 6
     assert {e.env for e in episodes} == {"evalplus:starter"}
@@ -153,13 +164,13 @@ def test_references_solve_their_tasks_in_the_loop_and_can_be_remembered() -> Non
 
 
 def test_pass_at_k_is_of_whole_splits() -> None:
-    env = make_evalplus(split="test_families")
+    env = make(split="test_families")
     ids = [t.id for t in env.tasks("test_families")]
     with AgentLoop(
-        lambda: make_evalplus(split="test_families"), ScriptedPolicy(oracle(env)), GREEDY
+        lambda: make(split="test_families"), ScriptedPolicy(oracle(env)), GREEDY
     ) as loop:
-        episodes = loop.play([Job(i, 0) for i in ids])
-    assert isinstance(env, EvalPlusEnv)
+        (episode,) = loop.play([Job(ids[0], 0)])
+    episodes = [replace(episode, task_id=i) for i in ids]
     assert env.figures(episodes) == {"base": {"pass@1": 1.0}, "plus": {"pass@1": 1.0}}
     assert env.figures(episodes[1:]) == {}
 
@@ -179,12 +190,11 @@ def test_the_starter_tasks() -> None:
 
 
 def test_every_starter_reference_agrees_with_an_independent_solution() -> None:
-    env = make_evalplus(split="test_families")
-    assert isinstance(env, EvalPlusEnv)
+    env = make(split="test_families")
     for family in FAMILIES:
         name = family.name.format(str(family.variants[-1]))
         problem = next(p for p in starter_corpus().problems.values() if p.entry_point == name)
-        tests = env._grader.tests(problem)
+        tests = env._grader.tests(problem, env.sandbox)
         assert tests.left_out == 0
         for test in tests.tests:
             assert family.solve(test.arguments[0], family.variants[-1]) == test.expected, name
@@ -199,12 +209,62 @@ def test_the_releases_examples_hold_for_their_references(data_folder: Path) -> N
 
 
 def test_splits_are_those_of_the_data(data_folder: Path) -> None:
-    env = make_evalplus(split="test", data=data_folder / "code")
+    env = make(split="test", data=data_folder / "code")
     assert (env.label, len(env.tasks("test"))) == ("evalplus", 164)
     assert env.find("HumanEval/3").group == "HumanEval"
     with pytest.raises(UsageError, match="No task"):
         env.find("Mbpp/2")
     with pytest.raises(UsageError, match="No split"):
-        make_evalplus(split="dev", data=data_folder / "code")
+        make(split="dev", data=data_folder / "code")
     hidden = "[1, 2, -4, 5, 6]"  # a base input that the statement does not show
     assert all(hidden not in m.content for m in env.find("HumanEval/3").messages)
+
+
+def test_every_episode_has_a_sandbox_of_its_own_and_gives_it_back() -> None:
+    leases: list[str] = []
+
+    class Leasing(ProcessSandbox):
+        @contextmanager
+        def lease(self) -> Iterator[Leasing]:  # type: ignore[override]
+            leases.append("taken")
+            yield self
+            leases.append("given back")
+
+    env = EvalPlusEnv(starter_corpus(), Grader(), Leasing())
+    assert env.isolation == "none"
+    for _ in range(2):
+        env.reset(options={"task": TASK})
+        env.step(AssistantMessage(tool_calls=(ToolCall("submit", {"code": GOOD}),)))
+        assert leases[-1] == "given back"
+    env.reset(options={"task": TASK})
+    env.finish(Termination.TOKEN_LIMIT)
+    env.reset(options={"task": TASK})
+    env.reset(options={"task": TASK})
+    env.close()
+    env.close()
+    assert leases == ["taken", "given back"] * 5
+
+
+def test_where_nothing_isolates_it_says_so_and_does_not_start(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("lopd_gym.isolation.names", lambda group: ["process"])
+    monkeypatch.setattr("lopd_gym.isolation._opened", {})
+    with pytest.raises(InfrastructureError, match="name 'process' to run without isolation"):
+        make_evalplus()
+
+
+def test_model_written_code_runs_isolated_where_that_is_possible() -> None:
+    try:
+        strongest()
+    except InfrastructureError as err:
+        pytest.skip(str(err))
+    env = make_evalplus()
+    assert env.isolation not in ("", "none")
+    env.reset(seed=0, options={"task": TASK})
+    said, *_ = play(env, "run_code", code="import os; print('uid', os.getuid())")
+    assert not json.loads(said)["stdout"].endswith(" 0\n")  # not the superuser
+    said, *_ = play(env, "run_public_tests", code=BAD)
+    assert said == "0 of 1 examples passed. add_2(35): expected 37, got 35"
+    said, reward, _ = play(env, "submit", code=GOOD)
+    assert (said, reward) == ("submitted", 1.0)

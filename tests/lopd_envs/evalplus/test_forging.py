@@ -14,6 +14,8 @@ from lopd_sandboxes.process import ProcessSandbox
 
 from tests.lopd_envs.evalplus.problems import humaneval, mbpp, problem
 
+SANDBOX = ProcessSandbox()
+
 ALWAYS_EQUAL = """
 class Equal({base}):
     def __eq__(self, other): return True
@@ -104,25 +106,25 @@ GOOD = "def double(x):\n    return 2 * x"
     ],
 )
 def test_forgeries_fail_and_leave_nothing(code: str) -> None:
-    grader = Grader(ProcessSandbox())
-    forged = grader.grade(problem(), code)
+    grader = Grader()
+    forged = grader.grade(problem(), code, SANDBOX)
     assert forged.judgement.verdict in (Verdict.WRONG_ANSWER, Verdict.RUNTIME_ERROR)
     assert forged.judgement.passed == 0
     assert not forged.base_passed
-    assert grader.grade(problem(), GOOD).plus_passed
+    assert grader.grade(problem(), GOOD, SANDBOX).plus_passed
 
 
 def test_a_swallowed_alarm_is_a_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("lopd_envs.evalplus.grading.MIN_CPU_S", 0.3)
-    grader = Grader(ProcessSandbox())
-    assert grader.grade(problem(), SWALLOW).judgement.verdict is Verdict.TIME_LIMIT
-    assert grader.grade(problem(), GOOD).plus_passed
+    grader = Grader()
+    assert grader.grade(problem(), SWALLOW, SANDBOX).judgement.verdict is Verdict.TIME_LIMIT
+    assert grader.grade(problem(), GOOD, SANDBOX).plus_passed
 
 
 def test_an_emptied_argument_does_not_reach_the_oracle(data_folder: Path) -> None:
     find_zero = humaneval(data_folder).problems["HumanEval/32"]
-    grader = Grader(ProcessSandbox())
-    assert grader.grade(find_zero, find_zero.reference).plus_passed
+    grader = Grader()
+    assert grader.grade(find_zero, find_zero.reference, SANDBOX).plus_passed
     for code in (
         "def find_zero(xs):\n    xs.clear()\n    return 0.0",
         "def find_zero(xs):\n    xs[:] = [0, 0]\n    return 1",
@@ -130,7 +132,7 @@ def test_an_emptied_argument_does_not_reach_the_oracle(data_folder: Path) -> Non
         "def find_zero(xs):\n    return 1e308",
         "def find_zero(xs):\n    return '0'",
     ):
-        assert not grader.grade(find_zero, code).base_passed
+        assert not grader.grade(find_zero, code, SANDBOX).base_passed
 
 
 def test_a_string_is_no_set_of_letters() -> None:
@@ -141,20 +143,24 @@ def test_a_string_is_no_set_of_letters() -> None:
         base_input=[[["a", "b"], ["b", "a"]]],
         plus_input=[],
     )
-    grader = Grader(ProcessSandbox())
-    assert grader.grade(shared, "def double(x, y):\n    return ['b', 'a', 'b']").plus_passed
-    assert grader.grade(shared, "def double(x, y):\n    return {'b', 'a'}").plus_passed
+    grader = Grader()
+    assert grader.grade(
+        shared, "def double(x, y):\n    return ['b', 'a', 'b']", SANDBOX
+    ).plus_passed
+    assert grader.grade(shared, "def double(x, y):\n    return {'b', 'a'}", SANDBOX).plus_passed
     for value in ("'ab'", "b'ab'", "{'a': 1, 'b': 2}", "iter('ab')", "[['a'], ['b']]", "3"):
-        assert not grader.grade(shared, f"def double(x, y):\n    return {value}").base_passed
+        assert not grader.grade(
+            shared, f"def double(x, y):\n    return {value}", SANDBOX
+        ).base_passed
 
 
 def test_references_that_change_their_argument_are_judged_on_the_original(
     data_folder: Path,
 ) -> None:
-    grader = Grader(ProcessSandbox())
+    grader = Grader()
     tasks = {**humaneval(data_folder).problems, **mbpp(data_folder).problems}
     for task_id in ("HumanEval/20", "Mbpp/64", "Mbpp/428"):
         problem = tasks[task_id]
         before = repr(problem.inputs)
-        assert grader.grade(problem, problem.reference).plus_passed
+        assert grader.grade(problem, problem.reference, SANDBOX).plus_passed
         assert repr(problem.inputs) == before

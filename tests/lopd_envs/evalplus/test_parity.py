@@ -26,7 +26,8 @@ from tests.lopd_envs.evalplus.problems import humaneval, mbpp
 
 upstream = pytest.importorskip("evalplus.eval", reason="evalplus is not installed")
 
-MUTANTS = 40
+SANDBOX = ProcessSandbox()
+MUTANTS = 24
 
 
 class Mutation(ast.NodeTransformer):
@@ -73,7 +74,7 @@ def mutants(problem: Problem, rng: random.Random) -> list[str]:
 
 
 def upstream_passes(problem: Problem, code: str, grader: Grader) -> bool:
-    tests = grader.tests(problem).tests
+    tests = grader.tests(problem, SANDBOX).tests
     data = "mbpp" if problem.id.startswith("Mbpp") else "humaneval"
     status, _ = upstream.untrusted_check(
         data,
@@ -94,14 +95,14 @@ def test_verdicts_agree_on_mutated_references(data_folder: Path) -> None:
     problems += list(mbpp(data_folder, plus=10).problems.values())
     slow = {"HumanEval/32", "HumanEval/130", "HumanEval/15", "Mbpp/599", "Mbpp/255"}
     chosen = rng.sample([p for p in problems if p.id not in slow], MUTANTS // 2)
-    grader = Grader(ProcessSandbox())
+    grader = Grader()
     verdicts = []
     for problem in chosen:
         for code in mutants(problem, rng):
-            ours = grader.grade(problem, code).plus_passed
+            ours = grader.grade(problem, code, SANDBOX).plus_passed
             assert ours == upstream_passes(problem, code, grader), f"{problem.id}\n{code}"
             verdicts.append(ours)
-    assert 10 < sum(verdicts) < len(verdicts) - 5  # both verdicts came
+    assert 8 < sum(verdicts) < len(verdicts) - 3  # both verdicts came
 
 
 def test_repaired_inputs_are_upstreams(data_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

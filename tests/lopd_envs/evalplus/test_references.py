@@ -14,9 +14,9 @@ from lopd_sandboxes.process import ProcessSandbox
 
 from tests.lopd_envs.evalplus.problems import humaneval, mbpp
 
-HUMANEVAL = [f"HumanEval/{n}" for n in (0, 10, 20, 32, 44, 65, 83, 99, 107, 123, 139, 148, 163)]
-MBPP = [f"Mbpp/{n}" for n in (2, 57, 75, 106, 124, 252, 259, 278, 404, 405, 468, 558, 580)]
-MBPP += [f"Mbpp/{n}" for n in (581, 615, 722, 737, 769, 787, 793, 794, 807)]
+SANDBOX = ProcessSandbox()
+HUMANEVAL = [f"HumanEval/{n}" for n in (0, 32, 99, 123, 148)]
+MBPP = [f"Mbpp/{n}" for n in (2, 106, 124, 252, 259, 278, 558, 581, 722, 737, 791, 793)]
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +26,7 @@ def problems(data_folder: Path) -> dict[str, Problem]:
 
 @pytest.fixture(scope="module")
 def grader() -> Grader:
-    return Grader(ProcessSandbox())
+    return Grader()
 
 
 @pytest.mark.parametrize("task_id", HUMANEVAL + MBPP)
@@ -34,10 +34,12 @@ def test_the_reference_passes_and_none_does_not(
     problems: dict[str, Problem], grader: Grader, task_id: str
 ) -> None:
     problem = problems[task_id]
-    right = grader.grade(problem, problem.reference)
+    right = grader.grade(problem, problem.reference, SANDBOX)
     assert (right.base_passed, right.plus_passed) == (True, True), right.judgement
     assert right.judgement.total == len(problem.inputs)
-    nothing = grader.grade(problem, f"def {problem.entry_point}(*arguments):\n    return None")
+    nothing = grader.grade(
+        problem, f"def {problem.entry_point}(*arguments):\n    return None", SANDBOX
+    )
     assert (nothing.base_passed, nothing.plus_passed) == (False, False)
 
 
@@ -45,6 +47,8 @@ def test_the_reference_passes_and_none_does_not(
 @pytest.mark.timeout(1_800)
 def test_all_of_them(problems: dict[str, Problem], grader: Grader) -> None:
     for problem in problems.values():
-        assert grader.grade(problem, problem.reference).plus_passed, problem.id
-        nothing = grader.grade(problem, f"def {problem.entry_point}(*arguments):\n    return None")
+        assert grader.grade(problem, problem.reference, SANDBOX).plus_passed, problem.id
+        nothing = grader.grade(
+            problem, f"def {problem.entry_point}(*arguments):\n    return None", SANDBOX
+        )
         assert not nothing.base_passed, problem.id

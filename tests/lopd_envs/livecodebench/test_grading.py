@@ -26,13 +26,10 @@ def judge_row(
 
 def sum_of_lines(folder: Path, code: str) -> Judgement:
     """A task whose input is any number of lines with a number each."""
-    tests = [
-        {"input": "1\n2\n3\n", "output": "6\n", "testtype": "stdin"},
-        {"input": "10\n-4\n", "output": "6\n", "testtype": "stdin"},
-    ]
-    return judge_row(
-        folder, row(private_test_cases=json.dumps(tests), public_test_cases=json.dumps(tests)), code
-    )
+    public = [{"input": "1\n2\n3\n", "output": "6\n", "testtype": "stdin"}]
+    private = [{"input": "10\n-4\n", "output": "6\n", "testtype": "stdin"}]
+    tests = {"public_test_cases": public, "private_test_cases": private}
+    return judge_row(folder, row(**{k: json.dumps(v) for k, v in tests.items()}), code)
 
 
 @pytest.mark.parametrize(
@@ -191,6 +188,6 @@ def test_the_sample_of_the_benchmark(data_folder: Path) -> None:
     }
     assert solutions.keys() == problems.keys()
     for task_id, problem in problems.items():
-        tests = problem.tests()
+        tests = problem.tests()[:4]
         assert judge(ProcessSandbox(), problem, solutions[task_id], tests, "official").accepted
         assert not judge(ProcessSandbox(), problem, "print('NO')", tests, "official").accepted
