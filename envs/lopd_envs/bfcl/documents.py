@@ -25,12 +25,14 @@ def offered(entry: Entry) -> list[Document]:
 
     Documents that are added in a later turn carry no hint.
     """
-    documents = deepcopy(list(entry.functions))
+    hint = _HINTS[entry.language]
+    documents = [{**d, "description": d["description"] + hint} for d in entry.functions]
+    if entry.language not in _LANGUAGES:
+        return documents
+    documents = deepcopy(documents)
     for document in documents:
-        document["description"] += _HINTS[entry.language]
-        if entry.language in _LANGUAGES:
-            for schema in document["parameters"]["properties"].values():
-                _as_source_text(schema, entry.language)
+        for schema in document["parameters"]["properties"].values():
+            _as_source_text(schema, entry.language)
     return documents
 
 

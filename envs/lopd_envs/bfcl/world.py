@@ -14,6 +14,7 @@ import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from copy import deepcopy
+from functools import lru_cache
 from typing import Any
 
 from lopd_envs.bfcl.calls import Call, Nested, Unreadable, leaves
@@ -32,15 +33,7 @@ class World:
 
     def __init__(self, wheel: Wheel, entry: Entry) -> None:
         self._wheel = wheel
-        long_context = entry.category == "multi_turn_long_context"
-        self.instances: dict[str, Any] = {}
-        for name in entry.raw["involved_classes"]:
-            instance = wheel.apis[name]()
-            if name != _STATELESS:
-                state = deepcopy(entry.raw["initial_config"].get(name, {}))
-                instance._load_scenario(state, long_context=long_context)
-            # Upstream hands out long-context decoys by reference, from one episode to the next.
-            self.instances[name] = deepcopy(instance)
+        self.instances: dict[str, Any] = deepcopy(_untouched(wheel, entry))
         self._methods = {
             method_name: method
             for instance in self.instances.values()
@@ -72,6 +65,21 @@ class World:
             return dict(call.arguments)
         signature = inspect.signature(self._methods[call.name])
         return signature.bind(*call.positional, **call.arguments).arguments
+
+
+@lru_cache(maxsize=64)
+def _untouched(wheel: Wheel, entry: Entry) -> dict[str, Any]:
+    """Return an entry's instances in their initial state, to be copied and never played.
+
+    Only a copy is free of what upstream hands out by reference: the decoys of long contexts.
+    """
+    instances = {name: wheel.apis[name]() for name in entry.raw["involved_classes"]}
+    for name, instance in instances.items():
+        if name != _STATELESS:
+            state = deepcopy(entry.raw["initial_config"].get(name, {}))
+            long_context = entry.category == "multi_turn_long_context"
+            instance._load_scenario(state, long_context=long_context)
+    return instances
 
 
 def _error(reason: str) -> str:
