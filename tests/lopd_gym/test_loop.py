@@ -191,3 +191,36 @@ def test_an_episode_that_utf_8_cannot_hold_survives_a_file(tmp_path) -> None:  #
     torn = path.read_bytes()
     path.write_bytes(torn[: torn.index(b"\xc3", len(whole)) + 1])  # within a character
     assert len(list(read_episodes(path))) == 1
+
+
+class Measured(Counter):
+    """Reports how far it counted."""
+
+    def measures(self) -> dict[str, float]:
+        return {"value": float(self.value)}
+
+
+def test_measures_are_kept_and_summed_up(tmp_path) -> None:  # type: ignore[no-untyped-def]
+    env = Measured()
+    with AgentLoop(Measured, ScriptedPolicy(oracle(env)), Sampling()) as loop:
+        episodes = loop.play([Job("two", 0), Job("three", 0), Job("broken", 0)])
+    assert [dict(e.outcome.measures) for e in episodes] == [{"value": 2.0}, {"value": 3.0}, {}]
+    assert env.figures(episodes) == {"train": {"value": 2.5}}
+    assert Counter().figures(episodes[2:]) == {}
+    append_episodes(tmp_path / "episodes.jsonl", episodes)
+    kept = list(read_episodes(tmp_path / "episodes.jsonl"))
+    assert [e.outcome for e in kept] == [e.outcome for e in episodes]
+
+
+def test_a_policy_that_breaks_costs_its_episode_only() -> None:
+    class Breaking(ScriptedPolicy):
+        def advance(self) -> list[Turn]:
+            turns = super().advance()
+            broken = {1: OSError("gone")}
+            return [Turn(t.key, t.message, error=broken.get(t.key)) for t in turns]
+
+    with AgentLoop(Counter, Breaking(oracle(Counter())), Sampling()) as loop:
+        played = loop.play([Job("two", n) for n in range(3)])
+    assert [e.outcome.score for e in played] == [1.0, None, 1.0]
+    assert played[1].outcome.error == "OSError: gone"
+    assert played[1].outcome.termination is Termination.INFRASTRUCTURE

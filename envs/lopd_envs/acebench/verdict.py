@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from lopd_envs.acebench.corpus import Row
-from lopd_envs.acebench.notation import Call, read_answer, write_calls
+from lopd_envs.acebench.notation import Call, read_answer, refusal, write_calls
 from lopd_envs.acebench.scoring import agent, normal_official, normal_strict, special
 from lopd_gym.messages import AssistantMessage
 
@@ -64,4 +64,7 @@ def _strict(row: Row, calls: list[Call], text: str) -> tuple[str | None, bool]:
         calls = calls or read_answer(text, squeeze=False)
     except ValueError as err:
         return str(err), False
+    for _, arguments in calls:
+        if (reason := refusal(arguments)) is not None:
+            return reason, False
     return normal_strict.strict_fault(row.fields["function"], calls, row.truth)

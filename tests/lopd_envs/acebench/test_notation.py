@@ -74,6 +74,10 @@ ATTACKS = {
     "a lone surrogate": "[{tool}(x='\\ud800')]",
     "a format string": "[{tool}(x='{{0.__class__}}')]",
     "unpacked": "[{tool}(y=1, **globals())]",
+    "an opening without end": "[" * 90_000,
+    "many openings and a call": "[" * 40_000 + "{tool}(y=1)" + "]" * 40_000,
+    "a long walk": "[{tool}(x=a" + ".b" * 40_000 + ")]",
+    "a long sum": "[{tool}(x=1" + "+1" * 40_000 + ")]",
     "statements": "[{tool}(x=1)]; import os; os.system('touch {file}')",
 }
 
@@ -92,6 +96,19 @@ def test_attacks_do_nothing(attack: str, acebench_folder: Path, tmp_path: Path) 
         assert env.toolset._scene.state() == before
         assert "error" in replies[0].content
         env.step(AssistantMessage(text="finish conversation"))
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize("attack", ATTACKS.values(), ids=ATTACKS.keys())
+def test_attacks_are_wrong_answers(attack: str, acebench_folder: Path, tmp_path: Path) -> None:
+    for task_id in ("normal_atom_number_0", "normal_multi_turn_user_adjust_0_0"):
+        env = make_acebench("normal", acebench_folder)
+        task = env.find(task_id)
+        name = task.data["row"].fields["function"][0]["name"]
+        text = attack.format(tool=name, file=tmp_path / "written")
+        env.reset(seed=0, options={"task": task_id})
+        *_, info = env.step(AssistantMessage(text=text))
+        assert set(info["outcome"].measures.values()) == {0.0}
     assert os.listdir(tmp_path) == []
 
 
@@ -118,7 +135,19 @@ def test_unfit_arguments_are_refused(value: Any, acebench_folder: Path) -> None:
     result = env.toolset.call("send_message", people | {"message": value})
     assert result.refused
     assert '"7"' not in str(env.toolset.states())  # type: ignore[attr-defined]
+    unfit = AssistantMessage(tool_calls=(ToolCall("send_message", people | {"message": value}),))
+    replies, *_ = env.step(unfit)
+    assert "error" in replies[0].content
     env.verify()
+    single = make_acebench("normal", acebench_folder)
+    for task_id in ("normal_atom_number_0", "normal_multi_turn_user_adjust_0_0"):
+        (right,) = single.oracle(single.find(task_id))
+        (call,) = right.tool_calls
+        name = next(iter(call.arguments))
+        single.reset(seed=0, options={"task": task_id})
+        wrong = ToolCall(call.name, {**call.arguments, name: value})
+        *_, info = single.step(AssistantMessage(tool_calls=(wrong,)))
+        assert set(info["outcome"].measures.values()) == {0.0}
 
 
 def test_plain_text_is_no_call() -> None:

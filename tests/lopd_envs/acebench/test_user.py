@@ -13,7 +13,7 @@ from lopd_envs.acebench.env import LiveUserEnv
 from lopd_gym.episode import Sampling
 from lopd_gym.errors import UsageError
 from lopd_gym.loop import AgentLoop, Job
-from lopd_gym.messages import AssistantMessage
+from lopd_gym.messages import AssistantMessage, ToolCall
 from lopd_gym.policy.scripted import ScriptedPolicy, oracle
 from lopd_gym.tasks import Outcome, Termination
 from tests.lopd_envs.acebench.test_agent import FINISH, play
@@ -34,6 +34,12 @@ def test_planned_solutions_pass(env: AceBenchEnv) -> None:
 def test_doing_nothing_fails_also_where_nothing_has_to_change(env: AceBenchEnv) -> None:
     for task in env.tasks(MULTI_TURN):
         assert play(env, task.id, FINISH).measures["official"] == 0.0
+
+
+def test_a_misspelt_app_lets_an_idle_agent_pass_officially_only(env: AceBenchEnv) -> None:
+    looked = AssistantMessage(tool_calls=(ToolCall("view_reminder_by_title", {"title": "x"}),))
+    outcome = play(env, "agent_multi_turn_7", looked, FINISH)
+    assert (outcome.measures["official"], outcome.measures["strict"]) == (1.0, 0.0)
 
 
 def test_the_user_speaks_and_ends_the_episode(env: AceBenchEnv) -> None:

@@ -36,6 +36,10 @@ _NESTED = {"array", "tuple", "list(string)", "list(enum)", "object", "objectArra
 _LITERALS = {"true": True, "false": False}
 
 
+_UNCOMPARABLE = (KeyError, TypeError, AttributeError, ValueError, RecursionError, OverflowError)
+"""What documents and answers raise that upstream's own comparison stumbles over."""
+
+
 class _Wrong(Exception):
     """The first thing that is wrong with an answer."""
 
@@ -57,8 +61,7 @@ def official_fault(
             _check_way(documents, calls, way)
         except _Wrong as err:
             faults.append(str(err))
-        except (KeyError, TypeError, AttributeError, ValueError, RecursionError) as err:
-            # Documents and answers that upstream's own comparison stumbles over.
+        except _UNCOMPARABLE as err:
             faults.append(f"cannot be compared ({type(err).__name__}: {err})")
         else:
             return None
