@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import numpy as np
+from numpy.typing import NDArray
 from pydantic import BaseModel
 
 from lopd_gym.episode import Episode
@@ -49,6 +51,21 @@ class LearnerContext:
     folder: Path
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class TokenView:
+    """What a teacher and the student make of the tokens that an episode sampled.
+
+    ``positions`` [S] are places in the episode's ``token_ids``; ``teacher`` and ``student`` [S]
+    the log-probabilities of the tokens there, in nats at temperature 1. ``context`` is the text
+    that the teacher was shown and the student was not.
+    """
+
+    positions: NDArray[np.int64]
+    teacher: NDArray[np.float32]
+    student: NDArray[np.float32]
+    context: str
+
+
 class Learner(ABC):
     """Base of all learners. ``presets`` maps a preset's name to changes of the config."""
 
@@ -76,6 +93,18 @@ class Learner(ABC):
 
         Failed episodes have already been taken out; the list may be empty.
         """
+
+    def token_view(self, episode: Episode, step: Sequence[Episode]) -> TokenView | None:
+        """Compare teacher and student on what an episode sampled; it changes nothing.
+
+        A learner with a teacher may offer this for reports. None where it has no teacher, or the
+        teacher has nothing to say on this episode.
+
+        Args:
+            episode: One of ``step``.
+            step: The episodes of one training step, siblings included; none has failed.
+        """
+        return None
 
     @abstractmethod
     def state_dict(self) -> dict[str, Any]:

@@ -252,6 +252,7 @@ class AgentLoop:
             turns=play.turns,
             parse_errors=play.parse_errors,
             timings=Timings(wall_s, play.generation_s, play.environment_s),
+            isolation=play.env.isolation,
         )
 
 

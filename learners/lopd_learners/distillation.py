@@ -11,13 +11,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+import numpy as np
 import torch
 from pydantic import Field
 from torch import Tensor
 
 from lopd_gym.bank.trace import item_text
 from lopd_gym.episode import Episode
-from lopd_gym.learner import Learner, LearnerContext, Metrics
+from lopd_gym.learner import Learner, LearnerContext, Metrics, TokenView
 from lopd_learners.averaged import AveragedTeacher
 from lopd_learners.config import Positive, Share, TrainingConfig
 from lopd_learners.forward import (
@@ -27,6 +28,7 @@ from lopd_learners.forward import (
     log_probs_at,
     micro_batches,
     supervised_states,
+    target_log_probs,
 )
 from lopd_learners.optim import clipped_step
 from lopd_learners.policy_gradient import sampler_weights
@@ -130,25 +132,43 @@ class ContextDistillation(Learner):
             self._average.follow()
         return {**metrics, "loss": loss, "grad_norm": norm, "skipped": float(skipped)}
 
-    def _samples(self, episodes: Sequence[Episode]) -> list[Sample]:
-        config, samples = self.config, []
-        for episode, values in zip(episodes, self.contexts(episodes), strict=True):
-            if values is None:
-                continue
-            student, teacher = privileged_rows(
-                self._backbone, episode, config.template, config.place, values, config.max_tokens
+    def token_view(self, episode: Episode, step: Sequence[Episode]) -> TokenView | None:
+        """Compare teacher and student where the episode's teacher is shown something."""
+        number = next(n for n, other in enumerate(step) if other is episode)
+        values = self.contexts(step)[number]
+        if values is None:
+            return None
+        sample = self._sample(episode, values)
+        if not sample.tokens:
+            return None
+        with base_precision(self._backbone):
+            return TokenView(
+                positions=np.flatnonzero(sample.student.supervised),
+                teacher=target_log_probs(self._teacher, sample.teacher),
+                student=target_log_probs(self._backbone.student, sample.student),
+                context=values["item"],
             )
-            rows = (_without_first(row, config.skip_first) for row in (student, teacher))
-            sample = Sample(episode, *rows)
-            if sample.tokens:
-                samples.append(sample)
-        return samples
+
+    @property
+    def _teacher(self) -> Any:
+        return self._backbone.base if self._average is None else self._average.model
+
+    def _samples(self, episodes: Sequence[Episode]) -> list[Sample]:
+        pairs = zip(episodes, self.contexts(episodes), strict=True)
+        samples = [self._sample(e, values) for e, values in pairs if values is not None]
+        return [sample for sample in samples if sample.tokens]
+
+    def _sample(self, episode: Episode, values: Mapping[str, str]) -> Sample:
+        config = self.config
+        rows = privileged_rows(
+            self._backbone, episode, config.template, config.place, values, config.max_tokens
+        )
+        return Sample(episode, *(_without_first(row, config.skip_first) for row in rows))
 
     def _backward(self, part: Sequence[Sample], total: int) -> float:
         """Add one micro-batch's share of the gradient; returns its share of the loss."""
         student, again = self._backbone.student, self.config.gradient_checkpointing
-        teacher = self._backbone.base if self._average is None else self._average.model
-        rows = [x.student for x in part]
+        teacher, rows = self._teacher, [x.student for x in part]
         with base_precision(self._backbone):
             with torch.no_grad():
                 teacher_states = supervised_states(teacher, [x.teacher for x in part])

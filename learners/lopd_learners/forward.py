@@ -148,6 +148,15 @@ def log_probs_at(model: Any, states: Tensor, ids: Tensor, *, temperature: float 
     return torch.cat([compute(*piece) for piece in pieces])
 
 
+@torch.no_grad()
+def target_log_probs(model: Any, row: TokenRow) -> NDArray[np.float32]:
+    """Return the log-probabilities [S] of a row's supervised tokens, at temperature 1."""
+    states = supervised_states(model, [row])
+    targets = row.targets.to(states.device)
+    found: NDArray[np.float32] = log_probs_at(model, states, targets[:, None])[:, 0].cpu().numpy()
+    return found
+
+
 def divergence_at(
     student: Any,
     states: Tensor,

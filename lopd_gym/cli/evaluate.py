@@ -18,6 +18,7 @@ from lopd_gym.cli.options import (
     env_section,
     play_settings,
 )
+from lopd_gym.errors import UsageError
 
 if TYPE_CHECKING:
     from lopd_gym.run.settings import RunSettings
@@ -58,8 +59,31 @@ def evaluate_command(
         base_url,
         evaluation={"split": split, "tasks": tasks, "greedy": greedy},
     )
+    if out is not None:
+        _keep_settings(out, {**settings.model_dump(mode="json"), "script": script})
     with tempfile.TemporaryDirectory() as temporary:
         _evaluate(settings, script, out or Path(temporary), make_console())
+
+
+def _keep_settings(folder: Path, asked: dict[str, Any]) -> None:
+    """Write what is played beside the episodes; refuse a folder that holds something else."""
+    from lopd_gym.run.folder import read_json, write_json
+    from lopd_gym.run.settings import differences
+
+    path = folder / "evaluation.json"
+    if path.exists():
+        different = differences(asked, read_json(path))
+        if different:
+            raise UsageError(
+                f"{folder} holds another evaluation ({', '.join(different[:5])} differ): name "
+                "another folder with --out."
+            )
+        return
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        write_json(path, asked)
+    except OSError as err:
+        raise UsageError(f"Cannot write the folder {folder}: {err.strerror}.") from err
 
 
 def _evaluate(settings: RunSettings, script: str | None, folder: Path, console: Console) -> None:
@@ -89,6 +113,8 @@ def _evaluate(settings: RunSettings, script: str | None, folder: Path, console: 
             rows.append(row(settings.model.source, mode, played))
             played_by[mode] = played
     title = f"{env.label}, split {settings.evaluation.split} (data {env.data_hash()[:12]})"
+    if env.isolation:
+        title += f", isolation {env.isolation}"
     print_rows(rows, title, console)
     for name, played in played_by.items():
         print_figures(env.figures(played.episodes), f"{env.label}, {name}", console)

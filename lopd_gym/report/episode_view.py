@@ -126,7 +126,7 @@ def episode_view(
     room = _Room(MAX_BYTES)
     outcome = episode.outcome
     return EpisodeView(
-        key=f"{phase}-{number}",
+        key=f"{'tokens-' if tokens else ''}{phase}-{number}",
         phase=phase,
         number=number,
         tags=tuple(tags),

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
 
@@ -19,6 +19,9 @@ from lopd_gym.report.phases import PhaseResult, read_chosen, read_phases
 from lopd_gym.report.selection import choose, final_phase
 from lopd_gym.run.folder import RunFolder, read_json, read_lines
 from lopd_gym.stats import Interval
+
+if TYPE_CHECKING:
+    from lopd_gym.report.tokens import TaughtStep
 
 _MODES = ("sampled", "greedy")
 _CHECKS = 20
@@ -55,12 +58,12 @@ class RunData:
         )
 
 
-def run_page(path: Path, token_views: Sequence[EpisodeView] = ()) -> str:
+def run_page(path: Path, taught: TaughtStep | None = None) -> str:
     """Return the page of the run in a folder.
 
     Args:
         path: The run's folder.
-        token_views: Episodes with their tokens coloured, shown above all others.
+        taught: Episodes whose tokens are coloured by what the teacher thinks of them.
 
     Raises:
         UsageError: The folder holds no run, or no episode yet.
@@ -88,7 +91,7 @@ def run_page(path: Path, token_views: Sequence[EpisodeView] = ()) -> str:
         base=base,
         bank=bank,
         bank_trouble=bank_trouble,
-        token_views=token_views,
+        taught=taught,
         episodes=episodes,
         tags=list(dict.fromkeys(tag for view in episodes for tag in view.tags)),
         total=sum(len(phase.episodes) for phase in run.phases.values()),

@@ -10,6 +10,7 @@ from lopd_gym.env import EpisodeRules, ToolEnv
 from lopd_gym.errors import UsageError, unknown_name
 from lopd_gym.registry import ENVS, LEARNERS, load
 from lopd_gym.run.settings import Budget, RunSettings, validate
+from lopd_gym.run.tracking import check_tracker
 
 if TYPE_CHECKING:
     from lopd_gym.episode import Sampling
@@ -91,8 +92,10 @@ def check_run(settings: RunSettings) -> None:
     """Make sure that a run can begin, before anything is written or loaded.
 
     Raises:
-        UsageError: The environment or its split does not exist, or the budget cannot be divided.
+        UsageError: The environment or its split does not exist, the budget cannot be divided, or
+            the tracker is not installed.
     """
+    check_tracker(settings)
     checked_env(settings.env, settings.evaluation.split).close()
     Budget.of(settings, learner_needs(settings.learner))
 

@@ -93,6 +93,7 @@ class RunSettings(Section):
         episodes_per_step: Episodes that one update of the learner consumes.
         max_new_tokens: Tokens of one assistant turn.
         max_failure_rate: Share of failed episodes above which the run stops with an error.
+        tracker: Where training's numbers are shown, beside ``metrics.jsonl``.
     """
 
     env: dict[str, Any]
@@ -110,6 +111,7 @@ class RunSettings(Section):
     evaluation: EvaluationSettings = EvaluationSettings()
     embedder: str = "hashing"
     max_failure_rate: float = Field(0.2, ge=0, le=1)
+    tracker: Literal["none", "tensorboard", "trackio", "wandb"] = "none"
 
     @model_validator(mode="after")
     def _budget_holds_a_step(self) -> RunSettings:
@@ -234,3 +236,12 @@ def merge(values: dict[str, Any], changes: Mapping[str, Any]) -> None:
             merge(old, change)
         else:
             values[name] = json.loads(json.dumps(change)) if isinstance(change, dict) else change
+
+
+def differences(asked: Any, saved: Any, path: str = "") -> list[str]:
+    """Return the dotted names of what differs between two nested settings, sorted."""
+    if isinstance(asked, dict) and isinstance(saved, dict):
+        names = asked.keys() | saved.keys()
+        parts = [differences(asked.get(n), saved.get(n), f"{path}.{n}".lstrip(".")) for n in names]
+        return sorted(d for part in parts for d in part)
+    return [] if asked == saved else [path]

@@ -46,6 +46,7 @@ from lopd_gym.run.rollouts import (
 )
 from lopd_gym.run.settings import Budget, RunSettings
 from lopd_gym.run.summary import Summary
+from lopd_gym.run.tracking import open_tracker
 from lopd_gym.tasks import TRAIN_SPLIT
 
 
@@ -162,23 +163,33 @@ class TrainingRun:
         policy = model_policy(self.backbone, "student", self.settings.sampling, self.settings)
         with (
             training_loop(policy, self.settings) as loop,
+            open_tracker(self.settings, self.folder, done) as tracker,
             self.reporter.phase("train", steps) as phase,
         ):
             phase.advance(done)
             for step in range(done + 1, steps + 1):
                 with self._timed("training"):
                     metrics = self._step(learner, loop, step)
+                    tracker.log(step, {f"train/{k}": v for k, v in metrics.items()})
                     self._save(learner, step)
                 phase.advance(note=f"success {metrics['success']:.2f}")
-                self._curve_point(step)
+                if point := self._curve_point(step):
+                    tracker.log(step, point)
         self.trained_steps = steps
 
-    def _curve_point(self, step: int) -> None:
-        """Evaluate the student after ``step``, if this step is one of the curve's."""
-        evaluation = self.settings.evaluation
-        if evaluation.every and step % evaluation.every == 0 and 0 < step < self.budget.steps:
-            with self._timed("curve"):
-                self._evaluate_model(curve_name(step), "student", evaluation.curve_tasks)
+    def _curve_point(self, step: int) -> dict[str, float]:
+        """Evaluate the student after ``step``, if this step is one of the curve's.
+
+        Returns:
+            Its success in each mode.
+        """
+        evaluation, name = self.settings.evaluation, curve_name(step)
+        if not evaluation.every or step % evaluation.every or not 0 < step < self.budget.steps:
+            return {}
+        with self._timed("curve"):
+            self._evaluate_model(name, "student", evaluation.curve_tasks)
+        modes = evaluation_modes(self.settings)
+        return {f"eval/{m}": self.evaluations[f"{name}-{m}"].success().mean for m in modes}
 
     def _step(self, learner: Learner, loop: AgentLoop, step: int) -> dict[str, float]:
         """One training step: roll out with the current student, update, record."""

@@ -15,19 +15,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, ClassVar
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from lopd_gym.episode import Episode, Sampling
-from lopd_gym.learner import Learner, LearnerContext, Metrics, Needs, Progress
+from lopd_gym.learner import Learner, LearnerContext, Metrics, Needs, Progress, TokenView
 from lopd_gym.policy.base import Policy
 from lopd_learners.forward import (
     base_precision,
     check_head,
     log_probs_at,
     supervised_states,
+    target_log_probs,
     top_support,
 )
 from lopd_learners.lopd.cold_start import fit_composer
@@ -178,6 +181,20 @@ class LOPD(Learner):
         with torch.no_grad():
             cold = latents_of(self._cold, part)
         return torch.stack([(z - c).square().mean() for z, c in zip(latents, cold, strict=True)])
+
+    def token_view(self, episode: Episode, step: Sequence[Episode]) -> TokenView | None:
+        """Compare teacher and student where the bank holds something for the episode's task."""
+        examples = make_examples([episode], self._backbone, self.retriever, self.config)
+        if not examples:
+            return None
+        (x,) = examples
+        with torch.no_grad():
+            (latents,) = latents_of(self.composer, examples)
+        teacher = target_log_probs(self._backbone.base, replace(x.teacher, latents=latents))
+        with base_precision(self._backbone):
+            student = target_log_probs(self._backbone.student, x.student)
+        context = "\n\n".join(item.text for item in x.items)
+        return TokenView(np.flatnonzero(x.student.supervised), teacher, student, context)
 
     # -- what an evaluation can play, and what a resumed run needs -----------------------------
 

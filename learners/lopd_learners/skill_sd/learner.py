@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import Any, ClassVar, Literal
 
 import torch
@@ -18,16 +17,14 @@ from torch import Tensor
 
 from lopd_gym.episode import Episode
 from lopd_gym.learner import LearnerContext, Metrics
-from lopd_gym.policy.backbone import Backbone
 from lopd_learners.distillation import TINY_TEMPLATE
 from lopd_learners.forward import base_precision, micro_batches, supervised_states
 from lopd_learners.grpo import GRPO, GRPOConfig
 from lopd_learners.grpo.sample import Sample, sampled_log_probs, split, temperature_of
 from lopd_learners.losses import weighted_k3
 from lopd_learners.rows import Place, privileged_rows
-from lopd_learners.skill_sd.endpoint import ask
 from lopd_learners.skill_sd.skills import Skill, SkillBank
-from lopd_learners.skill_sd.summarise import Summariser, ask_base, by_model, by_rules
+from lopd_learners.skill_sd.summarise import Summariser, make_summariser
 
 TEMPLATE = (
     "{message}\n\nSummary of experience from a similar past task:\n{skill}\n"
@@ -44,10 +41,9 @@ class SkillSDConfig(GRPOConfig):
         pool: Whose skills a task may be shown: its own (``task``), or those of any task of its
             ``group``, which is what a stream of tasks that hardly repeat needs.
         most_skills: Skills kept for each key.
-        summariser: Who writes skills: ``rules``, the base model (``policy``), or a model behind an
-            OpenAI-style ``endpoint``, whose key is in OPENAI_API_KEY.
-        endpoint: Address of that endpoint, up to its version.
-        endpoint_model: Name of the model there.
+        summariser: ``rules``, ``policy`` for the base model, or ``openai:MODEL`` for a model
+            behind an endpoint, whose answers make a run not repeatable.
+        summariser_url: That endpoint's address, like ``http://localhost:8000/v1``.
         template: What the teacher's message becomes: ``{message}`` is its own content, ``{skill}``
             the skill as JSON, ``{item}`` its workflow below its task's text.
         place: Which message it is, ``system`` or ``user``.
@@ -58,9 +54,8 @@ class SkillSDConfig(GRPOConfig):
     exploration: float = Field(math.sqrt(2), ge=0)
     pool: Literal["task", "group"] = "task"
     most_skills: int = Field(8, ge=1)
-    summariser: Literal["rules", "policy", "endpoint"] = "rules"
-    endpoint: str = Field("http://localhost:8000/v1", pattern="^https?://")
-    endpoint_model: str = ""
+    summariser: str = "rules"
+    summariser_url: str | None = None
     template: str = TEMPLATE
     place: Place = "user"
 
@@ -86,7 +81,9 @@ class SkillSD(GRPO):
     def __init__(self, config: SkillSDConfig, context: LearnerContext) -> None:
         super().__init__(config, context)
         self.skills = SkillBank(config.exploration, config.most_skills)
-        self._summarise = _summariser(config, context.backbone)
+        self._summarise: Summariser = make_summariser(
+            config.summariser, config.summariser_url, context.backbone
+        )
 
     def update(self, episodes: Sequence[Episode]) -> Metrics:
         """Take one step, then turn the episodes into skills."""
@@ -162,14 +159,6 @@ class SkillSD(GRPO):
         """Restore what `state_dict` returned."""
         super().load_state_dict(state)
         self.skills.load_state_dict(state["skills"])
-
-
-def _summariser(config: SkillSDConfig, backbone: Backbone) -> Summariser:
-    if config.summariser == "rules":
-        return by_rules
-    if config.summariser == "policy":
-        return by_model(partial(ask_base, backbone))
-    return by_model(partial(ask, config.endpoint, config.endpoint_model))
 
 
 def _by_task(episodes: Sequence[Episode]) -> list[list[Episode]]:
