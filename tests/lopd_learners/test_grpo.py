@@ -53,6 +53,8 @@ def test_the_first_gradient_is_that_of_reinforce_under_each_reduction(
     expected = gradient_of(backbone, torch.stack([-w * a * s for w, a, s in parts]).sum())
     metrics = learner.update(episodes)
     assert equal(gradients[0], expected)
+    build("grpo", reduction=reduction, constant=50, micro_batch_tokens=1).update(episodes)
+    assert equal(gradients[1], expected)
     rows = zip(weights, ADVANTAGES, lengths, strict=True)
     assert metrics["loss"] == pytest.approx(-sum(w * a * n for w, a, n in rows), abs=1e-5)
 

@@ -81,6 +81,16 @@ def test_the_upper_confidence_bound() -> None:
     assert bank.choose("task") == 0
 
 
+def test_the_bound_counts_what_was_shown_so_far() -> None:
+    bank = SkillBank(exploration=1.0, most=8)
+    for name in "ab":
+        bank.add("task", skill(name))
+    for number, score in ((0, 0.52), (1, 0.0), (0, 0.52), (0, 0.52)):
+        bank.credit("task", number, score)
+    # 0: 0.52 + sqrt(ln 4 / 3) = 1.200; 1: sqrt(ln 4 / 1) = 1.177; with ln 5 it would be 1
+    assert bank.choose("task") == 0
+
+
 def test_without_exploration_ties_go_to_the_oldest() -> None:
     bank = SkillBank(exploration=0.0, most=8)
     for name in "abc":
