@@ -1,14 +1,19 @@
-"""Benchmark data on the Hugging Face hub: which version is meant, fetching it, checking it.
+"""Benchmark data: which version is meant, fetching it, checking it.
 
-A `DataSet` is registered under a name in the entry-point group ``lopd_gym.datasets``. Every file is
-pinned by revision and SHA-256. Pulled files lie in ``~/.cache/lopd-gym/<name>``, or under
-``LOPD_GYM_HOME``.
+A `DataSet` is registered under a name in the entry-point group ``lopd_gym.datasets``. Every file
+lies on the Hugging Face hub or has a plain address, and is pinned by SHA-256. Pulled files lie in
+``~/.cache/lopd-gym/<name>``, or under ``LOPD_GYM_HOME``.
 """
 
 from __future__ import annotations
 
+import gzip
 import hashlib
+import http.client
 import os
+import shutil
+import urllib.request
+import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +23,7 @@ from lopd_gym.errors import DataError
 from lopd_gym.registry import DATASETS, load
 
 CONNECT_S = 10.0
-"""How long the hub may take to answer the question for a file."""
+"""How long a server may take to answer the question for a file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +35,52 @@ class DataFile:
     filename: str
     sha256: str
 
+    @property
+    def origin(self) -> str:
+        """Where the file comes from, for messages."""
+        return f"{self.repo_id} on the Hugging Face hub"
+
+    def fetch(self, folder: Path) -> None:
+        """Download the file into ``folder``; raises `DataError` where that fails."""
+        _download(self, folder)
+
+
+@dataclass(frozen=True, slots=True)
+class WebFile:
+    """One file at a plain address.
+
+    A ``.gz`` file is unpacked, and its content is what is pinned: packing the same content again
+    gives other bytes.
+    """
+
+    url: str
+    filename: str
+    sha256: str
+
+    @property
+    def origin(self) -> str:
+        """Where the file comes from, for messages."""
+        return self.url
+
+    def fetch(self, folder: Path) -> None:
+        """Download the file into ``folder``; raises `DataError` where that fails."""
+        folder.mkdir(parents=True, exist_ok=True)
+        path = folder / self.filename
+        partial = path.with_name(f".{path.name}.part")
+        try:
+            with urllib.request.urlopen(self.url, timeout=CONNECT_S) as answer:
+                packed = self.url.endswith(".gz")
+                stream = gzip.GzipFile(fileobj=answer) if packed else answer
+                with partial.open("wb") as out:
+                    shutil.copyfileobj(stream, out)
+            partial.replace(path)
+        except (OSError, EOFError, ValueError, zlib.error, http.client.HTTPException) as err:
+            partial.unlink(missing_ok=True)
+            raise DataError(
+                f"Cannot fetch {self.url} ({err}): connect to the network, or put the file into "
+                f"{folder} yourself."
+            ) from err
+
 
 @dataclass(frozen=True, slots=True)
 class DataSet:
@@ -39,7 +90,7 @@ class DataSet:
     summary: str
     license: str
     source: str
-    files: tuple[DataFile, ...]
+    files: tuple[DataFile | WebFile, ...]
 
     @property
     def folder(self) -> Path:
@@ -51,21 +102,21 @@ class DataSet:
         """Whether all files are there; does not look inside them."""
         return all((self.folder / f.filename).is_file() for f in self.files)
 
-    def pull(self, on_file: Callable[[DataFile], None] = lambda _: None) -> Path:
+    def pull(self, on_file: Callable[[DataFile | WebFile], None] = lambda _: None) -> Path:
         """Fetch what is missing or altered, verify it, and return the folder.
 
         Args:
             on_file: Called with each file before it is fetched.
 
         Raises:
-            DataError: The hub cannot be reached, or sent something else than the pinned file.
+            DataError: The network cannot be reached, or sent something else than the pinned file.
         """
         for file in self.files:
             path = self.folder / file.filename
             if path.is_file() and sha256(path) == file.sha256:
                 continue
             on_file(file)
-            _download(file, self.folder)
+            file.fetch(self.folder)
             try:
                 verify_file(path, file.sha256)
             except DataError:

@@ -60,6 +60,7 @@ class ToolEnv(gymnasium.Env[Observation, AssistantMessage]):
     the end ``outcome``, whose score is the reward.
 
     ``blocking`` says that steps wait for another process: the agent loop then steps in threads.
+    A tool that ends the episode sets ``submitted``.
     """
 
     metadata: ClassVar[dict[str, Any]] = {"render_modes": []}  # type: ignore[misc]
@@ -75,6 +76,7 @@ class ToolEnv(gymnasium.Env[Observation, AssistantMessage]):
         self.task: Task | None = None
         self.toolset: Toolset = MethodTools(self)
         self.outcome: Outcome | None = None
+        self.submitted = False
         self._turns = 0
         self._parse_errors = 0
         self._executed: list[tuple[str, dict[str, Any], str]] = []
@@ -105,6 +107,14 @@ class ToolEnv(gymnasium.Env[Observation, AssistantMessage]):
     def label(self) -> str:
         """What scores are labelled with: the name, and the data set where there are several."""
         return self.name
+
+    @property
+    def isolation(self) -> str:
+        """How code that is not ours was kept from the host: a label of `Isolation`.
+
+        Empty where no such code runs; recorded in every episode and in a run's summary.
+        """
+        return ""
 
     def data_hash(self) -> str:
         """Return a hash that identifies the tasks and their data; scores are stated with it."""
@@ -137,6 +147,7 @@ class ToolEnv(gymnasium.Env[Observation, AssistantMessage]):
         super().reset(seed=seed)
         self.task = self._choose((options or {}).get("task"))
         self.outcome = None
+        self.submitted = False
         self._turns = self._parse_errors = 0
         episode_seed = seed if seed is not None else int(self.np_random.integers(2**31))
         self.toolset = self.open(self.task, episode_seed)
@@ -229,6 +240,9 @@ class ToolEnv(gymnasium.Env[Observation, AssistantMessage]):
                 break
             if result.raised is not None and self.rules.on_exception == "terminate":
                 self.finish(Termination.TOOL_EXCEPTION)
+                break
+            if self.submitted:
+                self.finish(Termination.SUBMITTED)
                 break
         return tuple(replies)
 

@@ -53,6 +53,7 @@ class Episode:
     to or precedes. ``prefix_len`` counts the tokens up to the end of the first user message: a
     self-teacher replaces only that prefix. ``actions`` lists the executed calls for the bank's
     traces as (tool name, arguments, observation text), ``tools`` what the prompt offered.
+    ``isolation`` is the level of the sandbox that ran code which is not ours, if any.
     """
 
     task_id: str
@@ -76,6 +77,7 @@ class Episode:
     turns: int = 0
     parse_errors: int = 0
     timings: Timings = field(default_factory=Timings)
+    isolation: str = ""
 
     @property
     def failed(self) -> bool:

@@ -101,6 +101,13 @@ class AgentLoop:
         plays: dict[int, _Play] = {}
         pending: deque[tuple[int, Future[Reply]]] = deque()
         episodes: dict[int, Episode] = {}
+
+        def end(index: int, episode: Episode) -> None:
+            episodes[index] = episode
+            del plays[index]
+            if progress is not None:
+                progress(episode)
+
         try:
             while queue or plays:
                 while queue and len(plays) < self.limits.concurrency:
@@ -112,12 +119,12 @@ class AgentLoop:
                     index, future = pending.popleft()
                     episode = self._receive(plays[index], future)
                     if episode is not None:
-                        episodes[index] = episode
-                        del plays[index]
-                        if progress is not None:
-                            progress(episode)
+                        end(index, episode)
                 for turn in self._policy.advance():
                     play = plays[turn.key]
+                    if turn.error is not None:
+                        end(turn.key, self._fail(play, turn.error))
+                        continue
                     self._note_turn(play, turn)
                     future = self._submit(play.env, _step, play, turn.message)
                     pending.append((turn.key, future))
@@ -245,6 +252,7 @@ class AgentLoop:
             turns=play.turns,
             parse_errors=play.parse_errors,
             timings=Timings(wall_s, play.generation_s, play.environment_s),
+            isolation=play.env.isolation,
         )
 
 

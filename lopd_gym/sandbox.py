@@ -7,8 +7,39 @@ entry-point group ``lopd_gym.sandboxes``.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from enum import IntEnum
 from typing import Any, Protocol
+
+PYTHON = "python3"
+"""As the first word of a command: the backend's own Python, whatever its path."""
+
+
+class Isolation(IntEnum):
+    """How far a backend keeps programs from the host; ``docs/sandbox.md`` says against what.
+
+    `NAMESPACES` limits memory by address space alone; `NAMESPACES_CGROUP` has the kernel count.
+    """
+
+    NONE = 0
+    NAMESPACES = 1
+    NAMESPACES_CGROUP = 2
+    CONTAINER = 3
+    GVISOR = 4
+
+    @property
+    def label(self) -> str:
+        """The level in lower case, as it is recorded."""
+        return self.name.lower()
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """Whether a backend works here: its level, or None and what to do about it."""
+
+    isolation: Isolation | None
+    detail: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,9 +102,28 @@ class Session(Protocol):
 
 
 class Sandbox(Protocol):
-    """One isolation backend."""
+    """One isolation backend, made without arguments.
+
+    Making it raises `InfrastructureError` where it does not work; it never does less instead. The
+    class may have class methods for ``lopd-gym sandbox``: ``build()`` makes what programs run on
+    and says where that is, ``clean()`` removes what killed processes left and returns its names.
+    """
 
     name: str
+    isolation: Isolation
+
+    @classmethod
+    def probe(cls) -> Probe:
+        """Return whether the backend works here, found out by trying it."""
+        ...
+
+    def lease(self) -> AbstractContextManager[Sandbox]:
+        """Return a sandbox for the programs of one episode, which no other episode shares.
+
+        Programs of a lease may share what is costly to make, such as a container; each still
+        starts in a fresh folder, with no process of an earlier one around.
+        """
+        ...
 
     def run(
         self,

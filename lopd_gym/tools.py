@@ -17,6 +17,7 @@ from typing import Any, Protocol, TypeVar
 import docstring_parser
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
+from lopd_gym.errors import InfrastructureError
 from lopd_gym.messages import ToolSpec
 from lopd_gym.tasks import Termination
 
@@ -75,7 +76,11 @@ class MethodTools:
         return tuple(t.spec for t in self._tools.values())
 
     def call(self, name: str, arguments: Mapping[str, Any]) -> ToolResult:
-        """Validate the arguments and run the method; its value is rendered as compact JSON."""
+        """Validate the arguments and run the method; its value is rendered as compact JSON.
+
+        Raises:
+            InfrastructureError: The method raised it: the machinery broke, not the call.
+        """
         definition = self._tools.get(name)
         if definition is None:
             return ToolResult(error_text(f"unknown tool {name!r}"), refused=True)
@@ -86,6 +91,8 @@ class MethodTools:
         values = {field: getattr(valid, field) for field in definition.arguments.model_fields}
         try:
             value = getattr(self._owner, name)(**values)
+        except InfrastructureError:
+            raise
         except Exception as err:  # the tool's own fault is data, not a crash of the run
             return ToolResult(error_text(f"{type(err).__name__}: {err}"), raised=repr(err))
         return ToolResult(value if isinstance(value, str) else compact_json(value))

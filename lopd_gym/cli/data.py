@@ -30,11 +30,11 @@ def list_command() -> None:
 
 @app.command("pull")
 def pull_command(name: Name) -> None:
-    """Fetch a data set from the Hugging Face hub, at the pinned revision, and verify it."""
+    """Fetch a data set, in the pinned version, and verify it."""
     from lopd_gym.data import find
 
     data = find(name)
-    folder = data.pull(lambda file: typer.echo(f"fetching {file.filename} of {file.repo_id}"))
+    folder = data.pull(lambda file: typer.echo(f"fetching {file.filename} of {file.origin}"))
     typer.echo(f"{name} is complete and verified in {folder}")
 
 

@@ -13,11 +13,12 @@ from lopd_gym.cli.options import (
     DataOption,
     EnvOption,
     FormatOption,
-    ModelOption,
     SetOption,
+    UrlOption,
     env_section,
     play_settings,
 )
+from lopd_gym.errors import UsageError
 
 if TYPE_CHECKING:
     from lopd_gym.run.settings import RunSettings
@@ -27,7 +28,13 @@ SCRIPTS = ("nothing", "random", "oracle")
 
 def evaluate_command(
     env: EnvOption,
-    model: ModelOption = "tiny",
+    model: Annotated[
+        str,
+        typer.Option(
+            "--model", help="tiny (shipped), a folder, a .gguf file, a hub id or openai:NAME."
+        ),
+    ] = "tiny",
+    base_url: UrlOption = None,
     data: DataOption = None,
     split: Annotated[str, typer.Option("--split", help="Split to play.")] = "test",
     tasks: Annotated[int, typer.Option("--tasks", help="How many of its first tasks.")] = 256,
@@ -49,17 +56,41 @@ def evaluate_command(
         model,
         chat_format,
         changes,
+        base_url,
         evaluation={"split": split, "tasks": tasks, "greedy": greedy},
     )
+    if out is not None:
+        _keep_settings(out, {**settings.model_dump(mode="json"), "script": script})
     with tempfile.TemporaryDirectory() as temporary:
         _evaluate(settings, script, out or Path(temporary), make_console())
+
+
+def _keep_settings(folder: Path, asked: dict[str, Any]) -> None:
+    """Write what is played beside the episodes; refuse a folder that holds something else."""
+    from lopd_gym.run.folder import read_json, write_json
+    from lopd_gym.run.settings import differences
+
+    path = folder / "evaluation.json"
+    if path.exists():
+        different = differences(asked, read_json(path))
+        if different:
+            raise UsageError(
+                f"{folder} holds another evaluation ({', '.join(different[:5])} differ): name "
+                "another folder with --out."
+            )
+        return
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        write_json(path, asked)
+    except OSError as err:
+        raise UsageError(f"Cannot write the folder {folder}: {err.strerror}.") from err
 
 
 def _evaluate(settings: RunSettings, script: str | None, folder: Path, console: Console) -> None:
     from lopd_gym.cli.progress import ConsoleReporter
     from lopd_gym.cli.table import print_figures, print_rows
     from lopd_gym.episode import GREEDY
-    from lopd_gym.run.build import checked_env, load_backbone, model_policy
+    from lopd_gym.run.build import checked_env, player
     from lopd_gym.run.evaluation import evaluate, evaluation_modes, evaluation_tasks
     from lopd_gym.run.summary import row
 
@@ -74,14 +105,16 @@ def _evaluate(settings: RunSettings, script: str | None, folder: Path, console: 
         rows.append(row(script, "scripted", played))
         played_by[script] = played
     else:
-        backbone = load_backbone(settings)
+        make_policy = player(settings)
         for mode, sampling in evaluation_modes(settings).items():
-            model = model_policy(backbone, "base", sampling, settings)
+            model = make_policy(sampling)
             path = folder / f"{mode}.jsonl"
             played = evaluate(mode, model, sampling, ids, settings, path, reporter)
             rows.append(row(settings.model.source, mode, played))
             played_by[mode] = played
     title = f"{env.label}, split {settings.evaluation.split} (data {env.data_hash()[:12]})"
+    if env.isolation:
+        title += f", isolation {env.isolation}"
     print_rows(rows, title, console)
     for name, played in played_by.items():
         print_figures(env.figures(played.episodes), f"{env.label}, {name}", console)

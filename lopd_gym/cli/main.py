@@ -11,7 +11,7 @@ import sys
 import typer
 from rich.console import Console
 
-from lopd_gym.cli import bank, data, envs, learners
+from lopd_gym.cli import bank, data, envs, learners, sandbox
 from lopd_gym.cli.bank_build import build_command
 from lopd_gym.cli.compare import compare_command
 from lopd_gym.cli.evaluate import evaluate_command
@@ -39,6 +39,7 @@ app.add_typer(learners.app, name="learners")
 bank.app.command("build")(build_command)
 app.add_typer(bank.app, name="bank")
 app.add_typer(data.app, name="data")
+app.add_typer(sandbox.app, name="sandbox")
 
 
 def main() -> None:

@@ -18,6 +18,12 @@ DataOption = Annotated[
 ModelOption = Annotated[
     str, typer.Option("--model", help="tiny (shipped), a folder, a .gguf file or a hub id.")
 ]
+UrlOption = Annotated[
+    str | None,
+    typer.Option(
+        "--base-url", envvar="OPENAI_BASE_URL", help="Endpoint of a model named openai:NAME."
+    ),
+]
 FormatOption = Annotated[
     str | None, typer.Option("--chat-format", help="How the model writes tool calls.")
 ]
@@ -36,7 +42,12 @@ def env_section(name: str, data: Path | None) -> dict[str, Any]:
 
 
 def play_settings(
-    env: dict[str, Any], model: str, chat_format: str | None, changes: list[str] | None, **more: Any
+    env: dict[str, Any],
+    model: str,
+    chat_format: str | None,
+    changes: list[str] | None,
+    base_url: str | None = None,
+    **more: Any,
 ) -> RunSettings:
     """Build settings for playing with a model, without a learner."""
     from lopd_gym.run.settings import (
@@ -51,7 +62,8 @@ def play_settings(
     values: dict[str, Any] = {}
     if model == TINY or Path(model, "lopd_gym.json").exists():
         merge(values, TINY_DEFAULTS)
-    section = {"source": model, "chat_format": chat_format}
+    section: dict[str, Any] = {"source": model, "chat_format": chat_format}
+    section["endpoint"] = {"base_url": base_url}
     merge(values, {"env": env, "model": section, "learner": {"name": "none"}, **more})
     apply_overrides(values, changes or [])
     settings = validate(RunSettings, values, "the settings")
@@ -65,9 +77,9 @@ def set_threads(model: str) -> None:
     Its tensors are so small that a second thread costs more than it brings, and on a busy machine
     it costs a hundred times more.
     """
-    import torch
-
     from lopd_gym.run.settings import TINY
 
     if model == TINY and "OMP_NUM_THREADS" not in os.environ:
+        import torch
+
         torch.set_num_threads(1)

@@ -86,7 +86,7 @@ def _play(settings: Any, folder: Any, console: Console) -> None:
             run = TrainingRun(settings, folder, ConsoleReporter(console))
             tiny, starter = settings.model.source == TINY, run.env.label.endswith(":starter")
             if tiny or starter:
-                console.print(_embedded_default_note(tiny, starter))
+                console.print(_embedded_default_note(tiny, run.env.name if starter else None))
             summary = run.go()
     except KeyboardInterrupt:
         raise LopdGymError(
@@ -99,13 +99,13 @@ def _play(settings: Any, folder: Any, console: Console) -> None:
     console.print(f"report: {report}", markup=False, soft_wrap=True)
 
 
-def _embedded_default_note(tiny: bool, starter: bool) -> str:
+def _embedded_default_note(tiny: bool, starter: str | None) -> str:
     parts = []
     if tiny:
         parts.append("the tiny policy that ships with lopd-gym (name a real one with --model)")
-    if starter:
+    if starter is not None:
         parts.append(
-            "the starter suite (for the full benchmark: lopd-gym data pull envscaler, or --data)"
+            f"the starter suite (for the full benchmark: lopd-gym data pull {starter}, or --data)"
         )
     return f"embedded default: {' and '.join(parts)}"
 
@@ -114,24 +114,16 @@ def _refuse_other_settings(
     settings: Any, from_file: dict[str, Any], named: dict[str, Any], changes: list[str]
 ) -> None:
     """Raise `UsageError` when a resume asks for settings that differ from the saved ones."""
-    from lopd_gym.run.settings import RunSettings, merge, validate
+    from lopd_gym.run.settings import RunSettings, differences, merge, validate
 
     saved = settings.model_dump(mode="json")
     asked = settings.model_dump(mode="json")
     merge(asked, from_file)
     merge(asked, named)
     asked = validate(RunSettings, resolve(asked, changes), "the run").model_dump(mode="json")
-    different = sorted(_differences(asked, saved, ""))
+    different = differences(asked, saved)
     if different:
         raise UsageError(
             f"--resume continues a run with its own settings, but these differ: "
             f"{', '.join(different[:5])}; leave the options out, or start a new run."
         )
-
-
-def _differences(asked: Any, saved: Any, path: str) -> list[str]:
-    if isinstance(asked, dict) and isinstance(saved, dict):
-        names = asked.keys() | saved.keys()
-        parts = [_differences(asked.get(n), saved.get(n), f"{path}.{n}".lstrip(".")) for n in names]
-        return [d for part in parts for d in part]
-    return [] if asked == saved else [path]

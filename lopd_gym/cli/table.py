@@ -25,6 +25,8 @@ def print_summary(summary: Summary, console: Console) -> None:
     minutes = ", ".join(f"{phase} {m:.1f}" for phase, m in summary.minutes.items())
     console.print(f"minutes: {sum(summary.minutes.values()):.1f} in all ({minutes})")
     console.print(f"peak memory: {summary.peak_memory_mib:.0f} MiB")
+    if summary.isolation:
+        console.print(f"isolation of code that is not ours: {summary.isolation}")
     console.print(f"student: {summary.student}")
 
 

@@ -17,12 +17,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """One finished assistant turn of the conversation ``key``."""
+    """One finished assistant turn of the conversation ``key``.
+
+    ``error`` says that infrastructure broke instead: the episode is marked failed.
+    """
 
     key: int
     message: AssistantMessage
     sampled_tokens: int = 0
     generation_s: float = 0.0
+    error: Exception | None = None
 
 
 @dataclass(frozen=True, slots=True)

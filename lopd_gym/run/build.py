@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from lopd_gym.episode import Sampling
     from lopd_gym.learner import Learner, Needs
     from lopd_gym.policy.backbone import Backbone
+    from lopd_gym.policy.base import Policy
     from lopd_gym.policy.model_policy import ModelPolicy, Weights
 
 
@@ -100,7 +101,18 @@ def check_run(settings: RunSettings) -> None:
 
 
 def load_backbone(settings: RunSettings) -> Backbone:
-    """Load the model with the student that the settings ask for."""
+    """Load the model with the student that the settings ask for.
+
+    Raises:
+        UsageError: A model behind an endpoint, which has no weights here.
+    """
+    from lopd_gym.endpoint import endpoint_model
+
+    if endpoint_model(settings.model.source) is not None:
+        raise UsageError(
+            f"'{settings.model.source}' is behind an endpoint and can only be evaluated: name a "
+            "folder, a .gguf file or a hub id."
+        )
     from lopd_gym.policy.backbone import Backbone, StudentConfig
 
     student = StudentConfig(**settings.model.student.model_dump())
@@ -127,3 +139,22 @@ def model_policy(
         max_new_tokens=settings.max_new_tokens,
         max_context_tokens=settings.limits.max_tokens,
     )
+
+
+def player(settings: RunSettings) -> Callable[[Sampling], Policy]:
+    """Return what makes the policies that play with the settings' model as it is.
+
+    Raises:
+        UsageError: An endpoint's model without the endpoint's address.
+    """
+    from lopd_gym.endpoint import Endpoint, endpoint_model
+
+    name = endpoint_model(settings.model.source)
+    if name is None:
+        backbone = load_backbone(settings)
+        return lambda sampling: model_policy(backbone, "base", sampling, settings)
+    from lopd_gym.policy.openai import OpenAIPolicy
+
+    asked = settings.model.endpoint
+    endpoint = Endpoint(name, asked.base_url or "", asked.timeout_s, asked.retries)
+    return lambda sampling: OpenAIPolicy(endpoint, sampling, settings.max_new_tokens)

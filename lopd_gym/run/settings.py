@@ -36,12 +36,27 @@ class StudentSettings(Section):
     alpha: float = 128.0
 
 
+class EndpointSettings(Section):
+    """Where and how a model is asked that is named ``openai:NAME``.
+
+    Attributes:
+        base_url: Address up to and including the version, like ``http://localhost:8000/v1``.
+        timeout_s: Seconds for which the endpoint may be silent.
+        retries: How often a request is repeated for reasons that may pass.
+    """
+
+    base_url: str | None = None
+    timeout_s: float = Field(120.0, gt=0)
+    retries: int = Field(5, ge=0)
+
+
 class ModelSettings(Section):
-    """The policy: ``source`` is ``tiny``, a folder, a .gguf file or a hub id."""
+    """The policy: ``source`` is ``tiny``, a folder, a .gguf file, a hub id or ``openai:NAME``."""
 
     source: str = TINY
     chat_format: str | None = None
     device: str = "auto"
+    endpoint: EndpointSettings = EndpointSettings()
     student: StudentSettings = StudentSettings()
 
 
@@ -221,3 +236,12 @@ def merge(values: dict[str, Any], changes: Mapping[str, Any]) -> None:
             merge(old, change)
         else:
             values[name] = json.loads(json.dumps(change)) if isinstance(change, dict) else change
+
+
+def differences(asked: Any, saved: Any, path: str = "") -> list[str]:
+    """Return the dotted names of what differs between two nested settings, sorted."""
+    if isinstance(asked, dict) and isinstance(saved, dict):
+        names = asked.keys() | saved.keys()
+        parts = [differences(asked.get(n), saved.get(n), f"{path}.{n}".lstrip(".")) for n in names]
+        return sorted(d for part in parts for d in part)
+    return [] if asked == saved else [path]

@@ -36,7 +36,7 @@ class Summary:
 
     ``gain`` is the paired difference in success, student minus base, for each mode; ``curve``
     lists (rollouts, mode, success) of the evaluations during training. ``tokens`` counts those
-    that were sampled to fill the bank and in training.
+    that were sampled to fill the bank and in training; ``isolation`` is the environment's.
     """
 
     env: str
@@ -53,6 +53,7 @@ class Summary:
     minutes: dict[str, float]
     peak_memory_mib: float
     student: str
+    isolation: str = ""
 
     @classmethod
     def build(cls, run: TrainingRun) -> Summary:
@@ -77,6 +78,7 @@ class Summary:
             minutes=dict(run.minutes),
             peak_memory_mib=peak_memory_mib(),
             student=str(run.folder.student),
+            isolation=run.env.isolation,
         )
 
     def to_json(self) -> dict[str, Any]:

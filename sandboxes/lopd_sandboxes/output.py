@@ -10,6 +10,9 @@ from contextlib import suppress
 from typing import Any
 
 _CHUNK = 1 << 16
+_FLOOD_BYTES = 64 << 20
+"""A program that goes on for this long above its limit is not listened to any more."""
+
 _LOOK_S = 0.05
 """How often to look whether a silent program has ended while others hold its pipes open."""
 
@@ -20,6 +23,8 @@ class Output:
     def __init__(self, process: subprocess.Popen[bytes], stdin: bytes, limit: int) -> None:
         self.texts = {"stdout": bytearray(), "stderr": bytearray()}
         self.truncated = False
+        self.flooded = False
+        self._dropped = 0
         self._process = process
         self._limit = limit
         self._left = memoryview(stdin)
@@ -32,8 +37,11 @@ class Output:
         self._selector.register(process.stdin, selectors.EVENT_WRITE)
 
     def collect(self, deadline: float) -> bool:
-        """Feed and read until the program ended or closed its pipes; False at the deadline."""
-        while any(key.data for key in self._selector.get_map().values()):
+        """Feed and read until the program ended or closed its pipes; False at the deadline.
+
+        Reading also stops once the program is `flooded`: it should be killed then.
+        """
+        while not self.flooded and any(key.data for key in self._selector.get_map().values()):
             left_s = deadline - time.monotonic()
             if left_s <= 0:
                 return False
@@ -52,8 +60,11 @@ class Output:
         if not chunk:
             self._selector.unregister(pipe)
         room = self._limit - len(text)
-        self.truncated |= len(chunk) > room
         text += chunk[:room]
+        if len(chunk) > room:
+            self.truncated = True
+            self._dropped += len(chunk) - room
+            self.flooded = self._dropped > _FLOOD_BYTES
 
     def _feed(self, pipe: Any) -> None:
         with suppress(BrokenPipeError):

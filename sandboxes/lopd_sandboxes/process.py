@@ -16,23 +16,20 @@ from __future__ import annotations
 import json
 import math
 import os
-import signal
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
 from typing import IO
 
-from lopd_gym.errors import InfrastructureError
-from lopd_gym.sandbox import Limits, RunResult
+from lopd_gym.sandbox import PYTHON, Isolation, Limits, Probe, RunResult
 from lopd_sandboxes import launch
-from lopd_sandboxes.output import Output
+from lopd_sandboxes.paths import inside
 from lopd_sandboxes.scratch import ScratchFolder
-from lopd_sandboxes.session import PipeSession, kill_group, ran_out_of_memory
+from lopd_sandboxes.session import PipeSession
+from lopd_sandboxes.start import communicate, start
 
 _INHERITED = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
 """Without these some builds of Python do not start."""
@@ -46,6 +43,16 @@ class ProcessSandbox:
     """Runs programs in limited child processes; see the module for what that does not cover."""
 
     name = "process"
+    isolation = Isolation.NONE
+
+    @classmethod
+    def probe(cls) -> Probe:
+        """Return that it works: a system that runs Python can start processes."""
+        return Probe(Isolation.NONE, "limits accidents only; used where it is named, never chosen")
+
+    def lease(self) -> AbstractContextManager[ProcessSandbox]:
+        """Return this sandbox itself: its programs share nothing."""
+        return nullcontext(self)
 
     def run(
         self,
@@ -64,7 +71,7 @@ class ProcessSandbox:
         try:
             _write_files(folder.work, files)
             process = _start(argv, folder.work, limits, subprocess.PIPE)
-            return _communicate(process, stdin, limits)
+            return communicate(process, stdin, limits)
         finally:
             folder.remove()
 
@@ -89,9 +96,7 @@ class ProcessSandbox:
 
 def _write_files(folder: Path, files: Mapping[str, bytes]) -> None:
     for name, content in files.items():
-        path = (folder / name).resolve()
-        if not path.is_relative_to(folder.resolve()):
-            raise ValueError(f"Expected a path inside the working folder, found '{name}'.")
+        path = folder / inside(name)
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content)
 
@@ -100,36 +105,9 @@ def _start(
     argv: Sequence[str], folder: Path, limits: Limits, stderr: int | IO[bytes]
 ) -> subprocess.Popen[bytes]:
     settings = json.dumps({"host": os.getpid(), "limits": _rlimits(limits)})
-    command = [sys.executable, "-I", "-S", str(launch.__file__), settings, *argv]
-
-    def start() -> subprocess.Popen[bytes]:
-        return subprocess.Popen(
-            command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=stderr,
-            cwd=folder,
-            env=_environment(folder),
-            start_new_session=True,
-            bufsize=0,
-        )
-
-    try:
-        return _starter().submit(start).result()
-    except OSError as err:
-        raise InfrastructureError(f"No sandboxed process can be started: {err}.") from err
-
-
-_starters: dict[int, ThreadPoolExecutor] = {}
-
-
-def _starter() -> ThreadPoolExecutor:
-    """Return the one thread that starts all children of this process.
-
-    Linux kills a child that asked for it when the *thread* that started it ends, so it must be one
-    that lives as long as the process. A forked process has none of its parent's threads.
-    """
-    return _starters.setdefault(os.getpid(), ThreadPoolExecutor(1, "sandbox"))
+    program = [sys.executable, *argv[1:]] if argv[0] == PYTHON else argv
+    command = [sys.executable, "-I", "-S", str(launch.__file__), settings, *program]
+    return start(command, _environment(folder), stderr, cwd=folder)
 
 
 def _environment(folder: Path) -> dict[str, str]:
@@ -155,11 +133,11 @@ def _rlimits(limits: Limits) -> dict[str, int]:
     if limits.cpu_s is not None:
         values["RLIMIT_CPU"] = math.ceil(limits.cpu_s)
     if sys.platform.startswith("linux") and os.getuid() != 0:
-        values["RLIMIT_NPROC"] = _tasks_of_user() + limits.processes
+        values["RLIMIT_NPROC"] = tasks_of_user() + limits.processes
     return values
 
 
-def _tasks_of_user() -> int:
+def tasks_of_user() -> int:
     """Count the processes and threads of this user: the kernel's limit holds for all of them."""
     count, user = 0, os.getuid()
     for entry in os.scandir("/proc"):
@@ -167,33 +145,3 @@ def _tasks_of_user() -> int:
             if entry.name.isdigit() and entry.stat().st_uid == user:
                 count += len(os.listdir(f"/proc/{entry.name}/task"))
     return count
-
-
-def _communicate(process: subprocess.Popen[bytes], stdin: bytes, limits: Limits) -> RunResult:
-    """Feed a program, collect what it says, and end it and its group."""
-    started = time.monotonic()
-    output = Output(process, stdin, limits.output_bytes)
-    try:
-        timed_out = not output.collect(started + limits.wall_s)
-        if not timed_out:
-            left_s = max(0.0, started + limits.wall_s - time.monotonic())
-            try:
-                process.wait(left_s)
-            except subprocess.TimeoutExpired:
-                timed_out = True
-    finally:
-        kill_group(process)
-        output.close()
-    stderr = bytes(output.texts["stderr"])
-    timed_out = timed_out or process.returncode == -signal.SIGXCPU
-    code = None if timed_out else process.returncode
-    memory = not timed_out and ran_out_of_memory(code, stderr.decode(errors="replace"))
-    return RunResult(
-        exit_code=code,
-        stdout=bytes(output.texts["stdout"]),
-        stderr=stderr,
-        timed_out=timed_out,
-        memory_killed=memory,
-        truncated=output.truncated,
-        wall_s=time.monotonic() - started,
-    )

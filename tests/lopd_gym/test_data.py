@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import os
 import subprocess
@@ -14,7 +15,7 @@ from threading import Thread
 
 import pytest
 
-from lopd_gym.data import find, home
+from lopd_gym.data import DataFile, WebFile, find, home
 from lopd_gym.errors import DataError, UsageError
 
 CONTENT = b'{"whole": true}'
@@ -26,6 +27,7 @@ class Hub(BaseHTTPRequestHandler):
     """As much of the hub as one download needs."""
 
     content = CONTENT
+    paths: tuple[str, ...] = (PATH,)
 
     def do_HEAD(self) -> None:
         self._answer(b"")
@@ -34,7 +36,7 @@ class Hub(BaseHTTPRequestHandler):
         self._answer(self.content)
 
     def _answer(self, body: bytes) -> None:
-        self.send_response(200 if self.path == PATH else 404)
+        self.send_response(200 if self.path in self.paths else 404)
         self.send_header("X-Repo-Commit", REVISION)
         self.send_header("ETag", f'"{hashlib.sha256(self.content).hexdigest()}"')
         self.send_header("Content-Length", str(len(self.content)))
@@ -47,7 +49,7 @@ class Hub(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def hub() -> Iterator[str]:
-    Hub.content = CONTENT
+    Hub.content, Hub.paths = CONTENT, (PATH,)
     server = ThreadingHTTPServer(("127.0.0.1", 0), Hub)
     Thread(target=server.serve_forever, daemon=True).start()
     yield f"http://127.0.0.1:{server.server_port}"
@@ -104,6 +106,21 @@ def test_pull_fetches_and_verifies_and_verify_tells_what_changed(package: Path, 
     assert "expected SHA-256" in spoilt.stderr
     assert lopd_gym(package, "pull", "things", HF_ENDPOINT=hub).returncode == 0
     assert path.read_bytes() == CONTENT
+
+
+def test_a_file_at_a_plain_address_is_unpacked_and_verified(tmp_path: Path, hub: str) -> None:
+    packed = gzip.compress(CONTENT)
+    Hub.content = packed
+    file = WebFile(hub + PATH + ".gz", "things.json", hashlib.sha256(CONTENT).hexdigest())
+    with pytest.raises(DataError, match="404"):
+        file.fetch(tmp_path)
+    Hub.paths = (PATH, PATH + ".gz")
+    file.fetch(tmp_path)
+    assert (tmp_path / "things.json").read_bytes() == CONTENT
+    Hub.content = packed[:-9]
+    with pytest.raises(DataError, match=r"Cannot fetch .*things\.json\.gz"):
+        file.fetch(tmp_path)
+    assert [p.name for p in tmp_path.iterdir()] == ["things.json"]
 
 
 def test_a_hub_that_sends_something_else_is_refused(package: Path, hub: str) -> None:
@@ -168,5 +185,6 @@ def test_the_cache_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_every_file_is_pinned() -> None:
     for file in find("envscaler").files:
+        assert isinstance(file, DataFile)
         assert len(file.revision) == 40
         assert len(file.sha256) == 64

@@ -13,6 +13,7 @@ from lopd_gym.env import EpisodeRules, ToolEnv, episode_seed
 from lopd_gym.errors import UsageError
 from lopd_gym.messages import AssistantMessage, ToolCall
 from lopd_gym.tasks import Termination
+from lopd_gym.tools import tool
 from tests.lopd_gym.test_loop import Counter, add
 
 
@@ -105,3 +106,22 @@ def test_seeds_are_derived_by_hashing() -> None:
     assert episode_seed(0, "a", 1) == episode_seed(0, "a", 1)
     assert len({episode_seed(0, "a", n) for n in range(1000)}) == 1000
     assert isinstance(Counter(), ToolEnv)
+
+
+def test_a_tool_may_end_the_episode() -> None:
+    class Deciding(Counter):
+        @tool
+        def decide(self) -> str:
+            """Say that this is it."""
+            self.submitted = True
+            return "thank you"
+
+    env = Deciding(rules=EpisodeRules())
+    env.reset(seed=0, options={"task": "two"})
+    calls = (ToolCall("add", {"amount": 2}), ToolCall("decide", {}), ToolCall("add", {"amount": 1}))
+    messages, reward, terminated, _, info = env.step(AssistantMessage(tool_calls=calls))
+    assert [m.content for m in messages] == ["2", "thank you"]  # what comes after is not done
+    assert (reward, terminated) == (1.0, True)
+    assert info["outcome"].termination is Termination.SUBMITTED
+    env.reset(seed=0, options={"task": "two"})
+    assert env.step(add(2))[2] is False

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lopd_gym.errors import InfrastructureError
 from lopd_gym.tools import MethodTools, tool
 
 
@@ -107,3 +108,14 @@ def test_an_undocumented_or_untyped_tool_is_an_authors_error() -> None:
         MethodTools(Undocumented())
     with pytest.raises(TypeError, match="no type hint"):
         MethodTools(Untyped())
+
+
+def test_broken_machinery_is_no_observation() -> None:
+    class Broken:
+        @tool
+        def ask(self) -> str:
+            """Ask a service that is gone."""
+            raise InfrastructureError("gone")
+
+    with pytest.raises(InfrastructureError, match="gone"):
+        MethodTools(Broken()).call("ask", {})

@@ -17,13 +17,15 @@ from lopd_learners.forward import log_probs_at, supervised_states
 from lopd_learners.losses import weighted_k3
 from lopd_learners.rows import privileged_rows
 from lopd_learners.skill_sd.skills import Skill, SkillBank
-from lopd_learners.skill_sd.summarise import ByPolicy, by_rules, parse_skill
+from lopd_learners.skill_sd.summarise import Written, by_rules, make_summariser, parse_skill
 from torch import Tensor
 
 from lopd_gym.episode import Episode
+from lopd_gym.errors import UsageError
 from lopd_gym.policy.backbone import Backbone
 from lopd_gym.tasks import Check, Outcome, Termination
 from tests.lopd_gym.policy.models import make_backbone
+from tests.lopd_gym.policy.server import chat_server, completion, error, in_turn
 from tests.lopd_learners.setting import (
     Make,
     equal,
@@ -178,22 +180,44 @@ def test_half_a_surrogate_pair_is_replaced() -> None:
     assert parse_skill(json.dumps(parts), "Do it.") == Skill("a", "b?", "c", "Do it.")
 
 
-def test_the_policy_writes_a_skill_or_the_rules_do(monkeypatch: Any) -> None:
+def test_the_base_is_asked_and_without_json_the_rules_write_the_skill() -> None:
     backbone = make_backbone()
-    episodes, asked = group(backbone, 0, (1.0, 0.0)), []
-    summarise = ByPolicy(backbone, max_new_tokens=8)
+    episodes = group(backbone, 0, (1.0, 0.0))
+    summarise = make_summariser("policy", None, backbone)
     assert summarise(episodes) == by_rules(episodes)  # a random model writes no JSON
     assert summarise(episodes[1:]) is None
+
+
+def test_a_model_writes_a_skill_from_all_attempts() -> None:
+    episodes, asked = group(make_backbone(), 0, (1.0, 0.0)), []
 
     def answer(question: str) -> str:
         asked.append(question)
         return 'Sure: {"worked": "a", "mistakes": "b", "workflow": "c"} Good luck!'
 
-    monkeypatch.setattr(summarise, "_answer", answer)
-    assert summarise(episodes) == Skill("a", "b", "c", episodes[0].instruction)
+    assert Written(answer)(episodes) == Skill("a", "b", "c", episodes[0].instruction)
     assert "Attempt (score 1.0):\n1. find(id=0) -> it is there" in asked[0]
     assert "Attempt (score 0.0)" in asked[0]
     assert episodes[0].instruction in asked[0]
+
+
+def test_a_model_behind_an_endpoint_writes_a_skill() -> None:
+    written = completion('{"worked": "a", "mistakes": "b", "workflow": "c"}')
+    episodes = group(make_backbone(), 0, (1.0, 0.0))
+    with chat_server(in_turn(written, error(400, "context_length_exceeded"))) as server:
+        summarise = make_summariser("openai:writer", server.url, make_backbone())
+        assert summarise(episodes) == Skill("a", "b", "c", episodes[0].instruction)
+        assert summarise(episodes) == by_rules(episodes)
+        assert server.requests[0]["model"] == "writer"
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [("rule", "did you mean 'rules'"), ("openai:m", "summariser_url")],
+)
+def test_a_summariser_that_does_not_exist_is_named(name: str, words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        make_summariser(name, None, make_backbone())
 
 
 # -- a step --------------------------------------------------------------------------------------

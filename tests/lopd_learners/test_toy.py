@@ -28,7 +28,7 @@ from lopd_gym.run.build import learner_section, learner_type
 from lopd_gym.tasks import Task
 from tests.lopd_learners.setting import SAMPLING, SMALL, log_probs
 
-STEPS, EPISODES = 5, 16
+STEPS, EPISODES = 4, 16
 
 
 class Toy(StarterEnv):
@@ -85,7 +85,7 @@ def test_every_learner_solves_the_toy(name: str, solutions: Bank, tmp_path: Path
     kind, config = learner_type(learner_section(name, "tiny", options))
     learner = kind(config, LearnerContext(backbone, solutions, 0, tmp_path))
     policy = ModelPolicy(backbone, weights="student", sampling=SAMPLING, max_new_tokens=48)
-    siblings = learner.needs.episodes_per_task
+    siblings = kind.needs(config).episodes_per_task
     for step in range(STEPS):
         draws = [TASKS[n // siblings % len(TASKS)] for n in range(EPISODES)]
         episodes = play(policy, [Job(task, 100 * step + n) for n, task in enumerate(draws)])

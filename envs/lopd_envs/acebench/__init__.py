@@ -1,7 +1,7 @@
 """ACEBench: single replies that call functions, special cases, and agents on simulated apps.
 
-Read `corpus.py` (the data), `splits.py`, `env.py` (the environment), `scenes/` (the apps), and
-`scoring/` (every score twice: as upstream gives it, and strictly).
+Read `corpus.py` (the data), `splits.py`, `env.py` (the environment), `scenes/` (the apps),
+`user.py` (who plays the user) and `scoring/` (every score twice: officially and strictly).
 """
 
 from __future__ import annotations
@@ -9,7 +9,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from lopd_envs.acebench.corpus import load_corpus
-from lopd_envs.acebench.env import AceBenchEnv, Protocol, Scoring, options
+from lopd_envs.acebench.env import AceBenchEnv, LiveUserEnv, Protocol, Scoring, options
+from lopd_envs.acebench.user import SCRIPTED, make_user
 from lopd_gym.env import EpisodeRules
 from lopd_gym.errors import DataError
 from lopd_gym.tasks import TRAIN_SPLIT
@@ -24,6 +25,8 @@ def make_acebench(
     rules: EpisodeRules | None = None,
     scoring: Scoring = "official",
     protocol: Protocol = "calls",
+    user: str | None = None,
+    user_url: str | None = None,
 ) -> AceBenchEnv:
     """ACEBench's function calls and agent tasks, scored officially and strictly.
 
@@ -34,9 +37,11 @@ def make_acebench(
         rules: Rules of an agent episode.
         scoring: ``official`` or ``strict``: which verdict is the score.
         protocol: ``calls`` (functions are tools) or ``text`` (ACEBench's notation).
+        user: Who plays the user of ``agent_multi_turn``: ``openai:NAME``, or ``scripted`` (tests).
+        user_url: Address of that model's endpoint.
 
     Raises:
-        UsageError: No such split, language, scoring or protocol.
+        UsageError: No such split, language, scoring, protocol or user.
         DataError: The folder does not hold the data, or damaged.
     """
     options({"scoring": scoring, "protocol": protocol})
@@ -46,4 +51,5 @@ def make_acebench(
             "and give --data ACEBench/data_all."
         )
     corpus = load_corpus(Path(data).expanduser(), language)
-    return AceBenchEnv(corpus, split, rules, scoring, protocol)
+    kind = AceBenchEnv if user in (None, SCRIPTED) else LiveUserEnv
+    return kind(corpus, split, rules, scoring, protocol, make_user(user, user_url))

@@ -45,9 +45,12 @@ PINNED = {
 _SOURCE = "https://github.com/chenchen0103/ACEBench"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Row:
-    """One task with its answer. ``fields`` is the task's JSON, ``milestones`` of agents only."""
+    """One task with its answer.
+
+    ``fields`` is the task's JSON; ``milestones`` are an agent's. A row is equal to itself only.
+    """
 
     id: str
     category: str

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar, Literal
 
-from lopd_envs.acebench.corpus import MULTI_STEP, Corpus, Row
+from lopd_envs.acebench.corpus import MULTI_STEP, MULTI_TURN, Corpus, Row
 from lopd_envs.acebench.notation import tool_calls, write_calls
 from lopd_envs.acebench.oracle import solve
 from lopd_envs.acebench.overall import published
-from lopd_envs.acebench.prompt import FINISH, opening
-from lopd_envs.acebench.splits import split_rows
+from lopd_envs.acebench.prompt import FINISH
+from lopd_envs.acebench.splits import split_rows, split_tasks
 from lopd_envs.acebench.tools import OfferedTools, SceneTools
+from lopd_envs.acebench.user import MakeUser, ScriptedUser, User
 from lopd_envs.acebench.verdict import agent_verdict, reply_verdict
 from lopd_gym.env import EpisodeRules, ToolEnv
 from lopd_gym.episode import Episode
 from lopd_gym.errors import UsageError, unknown_name
-from lopd_gym.messages import AssistantMessage, Observation
+from lopd_gym.messages import AssistantMessage, Message, Observation
 from lopd_gym.tasks import TRAIN_SPLIT, Check, Task, Termination
 from lopd_gym.tools import Toolset
 
@@ -47,6 +49,11 @@ class AceBenchEnv(ToolEnv):
         scoring: Which of the two verdicts is the score; both are checks and measures.
         protocol: Whether functions are offered as tools, or listed in the system message and
             called in ACEBench's notation. Replies in either form are always understood.
+        user: Makes the users of ``agent_multi_turn``; without one, nothing that holds such tasks
+            can be played, and ``train`` and ``test`` hold none.
+
+    Raises:
+        UsageError: No such split, or one that needs a user where there is none.
     """
 
     name: ClassVar[str] = "acebench"
@@ -58,23 +65,36 @@ class AceBenchEnv(ToolEnv):
         rules: EpisodeRules | None = None,
         scoring: Scoring = "official",
         protocol: Protocol = "calls",
+        user: MakeUser | None = None,
     ) -> None:
         super().__init__(split, rules or RULES)
         self._corpus = corpus
         self._scoring = scoring
         self._protocol = protocol
-        self._rows = split_rows(corpus, with_user=False)
-        self._tasks: dict[str, dict[str, Task]] = {}
+        self._make_user = user
+        self._user: User | None = None
+        self._rows = split_rows(corpus, with_user=user is not None)
         self._trace: list[str] = []
         self._reply = AssistantMessage()
         self._measures: dict[str, float] = {}
         self.tasks(split)
+        if user is None and self._needs_user():
+            raise UsageError(
+                f"The split '{split}' holds tasks with a user, who has to be played: name a model "
+                "with --set env.user=openai:NAME --set env.user_url=URL."
+            )
+
+    def _needs_user(self) -> bool:
+        return any(row.category == MULTI_TURN for row in self._rows[self.split])
 
     @property
     def label(self) -> str:
-        """The language, and whether the data is the version that this package was written for."""
-        version = "" if self._corpus.pinned else ":other-version"
-        return f"{self.name}:{self._corpus.language}{version}"
+        """The language, and what keeps a score from being comparable with published ones."""
+        label = f"{self.name}:{self._corpus.language}"
+        if not self._corpus.pinned:
+            label += ":other-version"
+        scripted = self._make_user is ScriptedUser and self._needs_user()
+        return f"{label}:scripted-user" if scripted else label
 
     def data_hash(self) -> str:
         """Return the hash of the loaded files."""
@@ -88,17 +108,15 @@ class AceBenchEnv(ToolEnv):
         """Return the tasks of a split; raises `UsageError` for a split that does not exist."""
         if split not in self._rows:
             raise unknown_name("split", split, self._rows)
-        if split not in self._tasks:
-            self._tasks[split] = {row.id: self._task(row, split) for row in self._rows[split]}
-        return tuple(self._tasks[split].values())
+        return tuple(self._tasks(split).values())
 
     def find(self, task_id: str) -> Task:
         """Return the task with this id in the current split; raises `UsageError` if absent."""
-        return self._tasks[self.split].get(task_id) or super().find(task_id)
+        return self._tasks(self.split).get(task_id) or super().find(task_id)
 
-    def _task(self, row: Row, split: str) -> Task:
-        messages = opening(row, self._protocol)
-        return Task(row.id, split, messages, group=row.category, data={"row": row})
+    def _tasks(self, split: str) -> Mapping[str, Task]:
+        with_user = self._make_user is not None
+        return split_tasks(self._corpus, split, self._protocol, with_user=with_user)
 
     @property
     def row(self) -> Row:
@@ -108,9 +126,22 @@ class AceBenchEnv(ToolEnv):
         row: Row = self.task.data["row"]
         return row
 
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Observation, dict[str, Any]]:
+        """Open a task; where it has a user, the first user message is what that one says."""
+        messages, info = super().reset(seed=seed, options=options)
+        if self._user is None or self.task is None:
+            return messages, info
+        messages = (messages[0], Message("user", self._user.say(None)))
+        self.task = replace(self.task, messages=messages)
+        return messages, info | {"task": self.task}
+
     def open(self, task: Task, seed: int) -> Toolset:
         """Build the task's scene; nothing in it is random."""
         row: Row = task.data["row"]
+        needed = self._make_user if row.category == MULTI_TURN else None
+        self._user = needed(row, self._corpus.language) if needed else None
         self._trace, self._measures, self._reply = [], {}, AssistantMessage()
         return SceneTools(row, self._corpus.language) if row.kind == "agent" else OfferedTools(row)
 
@@ -130,6 +161,14 @@ class AceBenchEnv(ToolEnv):
         if written or self.row.category == MULTI_STEP:
             self._trace.append(action.text)
         return super()._answer(AssistantMessage(action.text, written) if written else action)
+
+    def _answer_text(self, text: str) -> Observation:
+        if self._user is None or FINISH in text:
+            return super()._answer_text(text)
+        said = self._user.say(text)
+        if FINISH in said:
+            self.finish(Termination.USER_STOP)
+        return (Message("user", said),)
 
     def _take_reply(self, action: AssistantMessage) -> Observation:
         """Take the one reply of a task that is no agent's; nothing is executed."""
@@ -162,6 +201,12 @@ class AceBenchEnv(ToolEnv):
     def figures(self, episodes: Sequence[Episode]) -> Mapping[str, Mapping[str, float]]:
         """Return the accuracies that ACEBench publishes, by category, part and overall."""
         return published(self._corpus, episodes)
+
+
+class LiveUserEnv(AceBenchEnv):
+    """`AceBenchEnv` whose user is asked over a network, so that steps wait."""
+
+    blocking: ClassVar[bool] = True
 
 
 def options(values: Mapping[str, Any]) -> None:

@@ -15,8 +15,9 @@ from importlib.resources import files
 from typing import Any
 
 from lopd_envs.acebench.corpus import AGENT, CATEGORIES, MULTI_TURN, NORMAL, SPECIAL, Corpus, Row
+from lopd_envs.acebench.prompt import opening
 from lopd_gym.errors import DataError
-from lopd_gym.tasks import TRAIN_SPLIT
+from lopd_gym.tasks import TRAIN_SPLIT, Task
 
 TEST, ALL = "test", "all"
 PARTS = {"normal": NORMAL, "special": SPECIAL, "agent": AGENT, ALL: CATEGORIES}
@@ -53,6 +54,7 @@ def in_test(row: Row) -> bool:
     return int(digest, 16) % int(manifest["one_in"]) == 0
 
 
+@lru_cache(maxsize=8)
 def split_rows(corpus: Corpus, *, with_user: bool) -> Mapping[str, tuple[Row, ...]]:
     """Return the rows of every split.
 
@@ -68,3 +70,15 @@ def split_rows(corpus: Corpus, *, with_user: bool) -> Mapping[str, tuple[Row, ..
     splits[TRAIN_SPLIT] = tuple(r for r in mixed if not in_test(r))
     splits[TEST] = tuple(r for r in mixed if in_test(r))
     return splits
+
+
+@lru_cache(maxsize=64)
+def split_tasks(
+    corpus: Corpus, split: str, protocol: str, *, with_user: bool
+) -> Mapping[str, Task]:
+    """Return the tasks of a split by id; they are data, and shared by all environments."""
+    tasks = {}
+    for row in split_rows(corpus, with_user=with_user)[split]:
+        messages = opening(row, corpus.language, protocol)
+        tasks[row.id] = Task(row.id, split, messages, group=row.category, data={"row": row})
+    return tasks

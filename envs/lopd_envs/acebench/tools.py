@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 from lopd_envs.acebench.corpus import Row
@@ -14,11 +15,16 @@ from lopd_gym.messages import ToolSpec
 from lopd_gym.tools import ToolResult, compact_json, error_text
 
 
+@lru_cache(maxsize=4_096)
+def _specs(row: Row) -> tuple[ToolSpec, ...]:
+    return tuple(tool_spec(document) for document in row.fields["function"])
+
+
 class OfferedTools:
     """The functions of a task that is one reply: what matters is which calls that reply makes."""
 
     def __init__(self, row: Row) -> None:
-        self._specs = tuple(tool_spec(document) for document in row.fields["function"])
+        self._specs = _specs(row)
 
     def specs(self) -> tuple[ToolSpec, ...]:
         """Return the functions in the order of the data."""
@@ -38,7 +44,7 @@ class SceneTools:
 
     def __init__(self, row: Row, language: str) -> None:
         fields = row.fields
-        self._specs = tuple(tool_spec(document) for document in fields["function"])
+        self._specs = _specs(row)
         self._scene = Scene(language, fields["involved_classes"], fields["initial_config"])
         self._executed = False
 

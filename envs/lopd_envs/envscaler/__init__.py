@@ -16,7 +16,7 @@ from lopd_envs.envscaler.rules import PRESETS, preset_rules
 from lopd_envs.envscaler.starter.env import StarterEnv
 from lopd_gym.env import EpisodeRules, ToolEnv
 from lopd_gym.errors import UsageError
-from lopd_gym.registry import SANDBOXES, load
+from lopd_gym.isolation import open_sandbox
 from lopd_gym.tasks import TRAIN_SPLIT
 
 __all__ = ["PRESETS", "ReleaseEnv", "StarterEnv", "make_envscaler"]
@@ -36,11 +36,13 @@ def make_envscaler(
         data: Folder with the release or a part of it; default: the pulled release, if present.
         rules: Rules of an episode.
         preset: Rules by name instead: ``upstream`` or ``lopd`` (the default for the release).
-        sandbox: Isolation backend that plays the release's class sources.
+        sandbox: Isolation backend that plays the release's class sources: ``process`` keeps
+            accidents in, ``auto`` is the strongest that works here (``lopd-gym sandbox doctor``).
 
     Raises:
         UsageError: No such split, preset or sandbox, or both rules and a preset.
         DataError: The folder does not hold the release, whole and as it should be.
+        InfrastructureError: The sandbox does not work here.
     """
     if rules is not None and preset is not None:
         raise UsageError("Expected rules or a preset of them, found both: give one.")
@@ -49,4 +51,4 @@ def make_envscaler(
     if data is None and not DATASET.present:
         return StarterEnv(split, rules)
     corpus = load_corpus(DATASET.folder if data is None else Path(data).expanduser())
-    return ReleaseEnv(corpus, load(SANDBOXES, sandbox)(), split, rules)
+    return ReleaseEnv(corpus, open_sandbox(sandbox), split, rules)

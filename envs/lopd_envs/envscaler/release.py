@@ -38,6 +38,7 @@ class ReleaseEnv(ToolEnv):
     ) -> None:
         super().__init__(split, rules or LOPD)
         self._corpus = corpus
+        self._sandbox = sandbox
         self._worker = Worker(sandbox, limits)
         self._noop_worker = Worker(sandbox, limits)
         self._noop_checks: dict[str, tuple[Check, ...]] = {}
@@ -73,6 +74,11 @@ class ReleaseEnv(ToolEnv):
     def score(self, checks: Sequence[Check]) -> float:
         """Return EnvScaler's reward."""
         return official_reward(checks)
+
+    @property
+    def isolation(self) -> str:
+        """The level of the sandbox that plays the class sources."""
+        return self._sandbox.isolation.label
 
     def data_hash(self) -> str:
         """Return the hash of the loaded environments and scenarios."""

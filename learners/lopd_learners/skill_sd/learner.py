@@ -41,7 +41,9 @@ class SkillSDConfig(GRPOConfig):
         pool: Whose skills a task may be shown: its own (``task``), or those of any task of its
             ``group``, which is what a stream of tasks that hardly repeat needs.
         most_skills: Skills kept for each key.
-        summariser: ``rules``, or ``policy`` for the base model.
+        summariser: ``rules``, ``policy`` for the base model, or ``openai:MODEL`` for a model
+            behind an endpoint, whose answers make a run not repeatable.
+        summariser_url: That endpoint's address, like ``http://localhost:8000/v1``.
         template: What the teacher's message becomes: ``{message}`` is its own content, ``{skill}``
             the skill as JSON, ``{item}`` its workflow below its task's text.
         place: Which message it is, ``system`` or ``user``.
@@ -52,7 +54,8 @@ class SkillSDConfig(GRPOConfig):
     exploration: float = Field(math.sqrt(2), ge=0)
     pool: Literal["task", "group"] = "task"
     most_skills: int = Field(8, ge=1)
-    summariser: Literal["rules", "policy"] = "rules"
+    summariser: str = "rules"
+    summariser_url: str | None = None
     template: str = TEMPLATE
     place: Place = "user"
 
@@ -78,7 +81,9 @@ class SkillSD(GRPO):
     def __init__(self, config: SkillSDConfig, context: LearnerContext) -> None:
         super().__init__(config, context)
         self.skills = SkillBank(config.exploration, config.most_skills)
-        self._summarise: Summariser = make_summariser(config.summariser, context.backbone)
+        self._summarise: Summariser = make_summariser(
+            config.summariser, config.summariser_url, context.backbone
+        )
 
     def update(self, episodes: Sequence[Episode]) -> Metrics:
         """Take one step, then turn the episodes into skills."""

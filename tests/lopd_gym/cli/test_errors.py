@@ -109,7 +109,7 @@ def test_a_folder_below_a_file_cannot_be_written(fails: Fails, tmp_path: Path) -
     said = one_sentence(fails(*RUN, "--out", "file/run", code=2))
     assert said == "Cannot write the run folder file/run: Not a directory."
     assert "file" in one_sentence(
-        fails(*EVAL, "--script", "nothing", "--tasks", "2", "--out", "file/new", code=1)
+        fails(*EVAL, "--script", "nothing", "--tasks", "2", "--out", "file/new", code=2)
     )
 
 

@@ -36,7 +36,7 @@ class Scene:
     """
 
     def __init__(self, language: str, involved: Sequence[str], config: Mapping[str, Any]) -> None:
-        world: dict[str, Any] = json.loads(_worlds())[language]
+        world: dict[str, Any] = json.loads(_world(language))
         device = Device(language, config.get("BaseApi", {}))
         self._phone = device if set(involved) & set(CLASSES[:4]) else None
         makers: dict[str, Callable[[], App]] = {
@@ -72,6 +72,8 @@ class Scene:
         return plain
 
 
-@lru_cache(maxsize=1)
-def _worlds() -> str:
-    return files(__package__).joinpath("worlds.json").read_text("utf-8")
+@lru_cache(maxsize=2)
+def _world(language: str) -> str:
+    """Return a language's world as JSON: read anew for each scene, it is a copy of its own."""
+    worlds = json.loads(files(__package__).joinpath("worlds.json").read_text("utf-8"))
+    return json.dumps(worlds[language])

@@ -1,0 +1,89 @@
+"""Who plays the user of `agent_multi_turn`: a model behind an endpoint, or a script for tests."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from lopd_envs.acebench.corpus import Row
+from lopd_envs.acebench.prompt import FINISH, prompts, user_role
+from lopd_gym.endpoint import ContextFull, Endpoint, endpoint_model
+from lopd_gym.errors import InfrastructureError, UsageError
+
+SCRIPTED = "scripted"
+_MAX_TOKENS = 1_000
+
+
+class User(Protocol):
+    """The user of one episode."""
+
+    def say(self, agent: str | None) -> str:
+        """Answer what the agent said; None asks for the words that open the conversation."""
+        ...
+
+
+MakeUser = Callable[[Row, str], User]
+"""Makes the user of a task, in a language."""
+
+
+class ScriptedUser:
+    """Says all of the instruction at once, then agrees, then ends: for tests, not for scores."""
+
+    def __init__(self, row: Row, language: str) -> None:
+        self._lines = iter([row.fields["question"], "Yes, please go ahead."])
+
+    def say(self, agent: str | None) -> str:
+        """Say the next line."""
+        return next(self._lines, FINISH)
+
+
+class EndpointUser:
+    """A model behind an endpoint, told to be the user."""
+
+    def __init__(self, endpoint: Endpoint, row: Row, language: str) -> None:
+        self._endpoint = endpoint
+        self._greeting = prompts(language)["greeting"]
+        self._messages: list[dict[str, Any]] = [
+            {"role": "system", "content": user_role(row, language)}
+        ]
+
+    def say(self, agent: str | None) -> str:
+        """Ask the model for the user's next line.
+
+        Raises:
+            InfrastructureError: The model cannot be asked, or has no more room.
+        """
+        self._messages.append({"role": "user", "content": agent or self._greeting})
+        try:
+            reply = self._endpoint.complete(self._messages, temperature=0.0, max_tokens=_MAX_TOKENS)
+        except ContextFull as err:
+            raise InfrastructureError(f"The simulated user's context is full ({err}).") from err
+        text = str(reply.message.get("content") or "").rpartition("</think>")[2].strip()
+        self._messages.append({"role": "assistant", "content": text})
+        return text
+
+
+def make_user(name: str | None, url: str | None) -> MakeUser | None:
+    """Return what makes the users of episodes, or None where no user is named.
+
+    Args:
+        name: ``scripted`` or ``openai:NAME``.
+        url: The endpoint's address.
+
+    Raises:
+        UsageError: Another name, or no address of an endpoint.
+    """
+    if name is None:
+        return None
+    if name == SCRIPTED:
+        return ScriptedUser
+    model = endpoint_model(name)
+    if model is None:
+        raise UsageError(f"Expected env.user to be openai:NAME or {SCRIPTED}, found '{name}'.")
+    if url is None:
+        raise UsageError(
+            f"The user '{name}' is behind an endpoint: give its address with "
+            "--set env.user_url=http://localhost:8000/v1."
+        )
+    endpoint = Endpoint(model, url)
+    return lambda row, language: EndpointUser(endpoint, row, language)
