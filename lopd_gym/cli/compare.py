@@ -135,14 +135,20 @@ def _report(runs: list[Path], folder: Path | None, as_json: bool) -> None:
     from lopd_gym.cli.compare_table import print_comparison, write_csv
     from lopd_gym.compare.analyse import compare_runs
     from lopd_gym.compare.collect import read_run
+    from lopd_gym.report.write import write_report
     from lopd_gym.run.folder import write_json
 
+    report: Path | None = None
     comparison: Comparison = compare_runs([read_run(path) for path in runs])
     if folder is not None:
         folder.mkdir(parents=True, exist_ok=True)
         write_json(folder / "comparison.json", comparison.to_json())
         write_csv(comparison, folder / "comparison.csv")
+        report = write_report(folder)
     if as_json:
         print(json.dumps(comparison.to_json(), indent=1))
     else:
-        print_comparison(comparison, make_console())
+        console = make_console()
+        print_comparison(comparison, console)
+        if report is not None:
+            console.print(f"report: {report}", markup=False, soft_wrap=True)

@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from lopd_gym.cli.console import console as make_console
 from lopd_gym.cli.options import set_threads
-from lopd_gym.errors import UsageError
-
-if TYPE_CHECKING:
-    from lopd_gym.report.tokens import TaughtStep
-
-REPORT_FILE = "report.html"
 
 
 def report_command(
@@ -29,30 +24,16 @@ def report_command(
         ),
     ] = 0,
     out: Annotated[
-        Path | None, typer.Option("--out", help=f"File to write (default: DIR/{REPORT_FILE}).")
+        Path | None, typer.Option("--out", help="File to write (default: DIR/report.html).")
     ] = None,
 ) -> None:
     """Write one self-contained HTML file about a run, finished or not, or a comparison."""
-    from lopd_gym.report.comparison_page import COMPARISON_FILE, comparison_page
-    from lopd_gym.report.run_page import run_page
-
-    if (folder / COMPARISON_FILE).exists():
-        if tokens:
-            raise UsageError(f"{folder} is a comparison: --tokens wants one of the runs in it.")
-        text = comparison_page(folder)
-    else:
-        text = run_page(folder, _taught(folder, tokens) if tokens else None)
-    target = out or folder / REPORT_FILE
-    temporary = target.with_name(f".{target.name}.tmp")
-    temporary.write_text(text, encoding="utf-8")
-    temporary.replace(target)
-    typer.echo(f"report: {target}")
-
-
-def _taught(folder: Path, count: int) -> TaughtStep:
-    from lopd_gym.report.tokens import taught_step
+    from lopd_gym.report.write import write_report
     from lopd_gym.run.folder import RunFolder
 
-    _, settings = RunFolder.existing(folder)
-    set_threads(settings.model.source)
-    return taught_step(folder, count)
+    if tokens and (folder / "settings.json").exists():
+        set_threads(RunFolder.existing(folder)[1].model.source)
+    console = make_console()
+    with console.status("writing the report"):
+        target = write_report(folder, out, tokens)
+    console.print(f"report: {target}", markup=False, soft_wrap=True)

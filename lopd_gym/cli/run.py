@@ -74,6 +74,7 @@ def run_command(
 def _play(settings: Any, folder: Any, console: Console) -> None:
     from lopd_gym.cli.progress import ConsoleReporter
     from lopd_gym.cli.table import print_summary
+    from lopd_gym.report.write import write_report
     from lopd_gym.run.curve import draw_curve
     from lopd_gym.run.settings import TINY
     from lopd_gym.run.training import TrainingRun
@@ -93,7 +94,9 @@ def _play(settings: Any, folder: Any, console: Console) -> None:
             f"lopd-gym run --resume {folder.path}"
         ) from None
     draw_curve(summary, folder.path / "curve.png")
+    report = write_report(folder.path)
     print_summary(summary, console)
+    console.print(f"report: {report}", markup=False, soft_wrap=True)
 
 
 def _embedded_default_note(tiny: bool, starter: str | None) -> str:

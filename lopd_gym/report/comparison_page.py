@@ -18,6 +18,7 @@ from lopd_gym.report.phases import PhaseResult, read_chosen, read_phase
 from lopd_gym.run.folder import read_json
 
 COMPARISON_FILE = "comparison.json"
+REPORT_FILE = "report.html"
 _PHASE = "student-sampled"
 _TASKS = 6
 _EPISODES = 30
@@ -147,8 +148,8 @@ def _pages(folder: Path, runs: Sequence[Path | None]) -> list[tuple[str, str]]:
     found = []
     for run in runs:
         beside = run is not None and run.resolve().parent == folder.resolve()
-        if run is not None and beside and (run / "report.html").exists():
-            found.append((run.name, f"./{quote(run.name)}/report.html"))
+        if run is not None and beside and (run / REPORT_FILE).exists():
+            found.append((run.name, f"./{quote(run.name)}/{REPORT_FILE}"))
         else:
             found.append((run.name if run else "not found", ""))
     return found

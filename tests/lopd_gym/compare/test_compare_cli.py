@@ -84,6 +84,10 @@ def test_it_ends_with_tables_verdicts_and_files(calm: tuple[Path, float, str]) -
     assert [x["label"] for x in found["learners"]] == ["rft", "grpo"]
     assert found["seeds"] == [0, 1]
     assert (folder / "comparison.csv").exists()
+    page = (folder / "report.html").read_text(encoding="utf-8")
+    for run in ("rft-seed-0", "grpo-seed-1"):
+        assert (folder / run / "report.html").exists()
+        assert f'href="./{run}/report.html"' in page
     assert all((Path(run) / "student").is_dir() for x in found["learners"] for run in x["runs"])
 
 
