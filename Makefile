@@ -4,6 +4,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
+# What the tests compare verdicts with: official checkers, whose many dependencies are not needed.
+CHECKERS := bfcl-eval==2026.3.23 evalplus==0.3.1 evalscope==1.14.1
+
 .PHONY: demo test lint bench-demo clean
 
 demo: $(VENV)/.installed
@@ -24,6 +27,7 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev,gguf,parity]'
+	$(BIN)/python -m pip install --quiet --no-deps $(CHECKERS)
 	touch $@
 
 clean:
