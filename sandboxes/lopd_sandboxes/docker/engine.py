@@ -195,6 +195,8 @@ def pack(root: Path, archive: Path) -> None:
 
 def _is_orphan(found: dict[str, Any]) -> bool:
     labels = found["Labels"]
+    if not {HOST_LABEL, CREATED_LABEL} <= labels.keys():
+        return False
     age_s = time.time() - int(labels[CREATED_LABEL])
     if found["State"] == "created" and age_s > _STARTED_WITHIN_S:
         return True
