@@ -204,6 +204,22 @@ def test_a_killed_owner_leaves_no_container(tmp_path: Path, engine: Engine) -> N
     assert wait_until(lambda: not left(), 5)
 
 
+def test_a_container_that_a_killed_owner_was_about_to_start_is_removed(engine: Engine) -> None:
+    """The reaper removes it: nothing in it could tell that the owner is gone."""
+    owner = Engine()
+    options = container_options(Shape.of(SMALL), owner)
+    owner.watch()
+    name = "lopd-gym-test-unstarted"
+    engine.client.containers.create(engine.image(), name=name, **options)
+    assert owner._reaper is not None
+    assert owner._reaper.stdin is not None
+    owner._reaper.stdin.close()  # as the kernel does for a killed owner
+    assert owner._reaper.wait(30) == 0
+    owner._reaper = None
+    assert not engine.api.containers(all=True, filters={"name": name})
+    owner.close()
+
+
 def test_the_sweep_removes_what_dead_owners_left_and_nothing_else(
     fresh: DockerSandbox, engine: Engine
 ) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import fcntl
 import os
 import platform
+import subprocess
 import sys
 import tarfile
 import tempfile
@@ -23,6 +24,7 @@ from requests.exceptions import RequestException
 
 from lopd_gym.errors import InfrastructureError
 from lopd_gym.sandbox import Isolation
+from lopd_sandboxes.docker import reaper
 from lopd_sandboxes.rootfs import PYTHON, python_root, root_key
 from lopd_sandboxes.scratch import ScratchFolder
 
@@ -60,9 +62,22 @@ class Engine:
         except ENGINE_ERRORS as err:
             raise InfrastructureError(f"No Docker engine answers ({err}): {_INSTALL}.") from err
         self.owner = ScratchFolder()
+        self._reaper: subprocess.Popen[bytes] | None = None
+
+    def watch(self) -> None:
+        """Start the process that removes this owner's containers if it is killed."""
+        command = [sys.executable, "-P", reaper.__file__, f"{OWNER_LABEL}={self.owner.path}"]
+        nowhere = subprocess.DEVNULL
+        self._reaper = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=nowhere, stderr=nowhere, start_new_session=True
+        )
 
     def close(self) -> None:
         """Hang up; may be called twice."""
+        if self._reaper is not None:
+            self._reaper.kill()
+            self._reaper.communicate()
+            self._reaper = None
         self.client.close()
         self.owner.remove()
 
@@ -180,6 +195,8 @@ def pack(root: Path, archive: Path) -> None:
 
 def _is_orphan(found: dict[str, Any]) -> bool:
     labels = found["Labels"]
+    if not {HOST_LABEL, CREATED_LABEL} <= labels.keys():
+        return False
     age_s = time.time() - int(labels[CREATED_LABEL])
     if found["State"] == "created" and age_s > _STARTED_WITHIN_S:
         return True

@@ -39,6 +39,7 @@ class DockerSandbox:
         engine = Engine()
         image = engine.image()
         engine.sweep()
+        engine.watch()
         self.isolation = engine.isolation
         self._pool = Pool(lambda shape: Container(engine, image, shape), idle)
         self._end = weakref.finalize(self, _close, self._pool, engine)

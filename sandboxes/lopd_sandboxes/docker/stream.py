@@ -14,6 +14,8 @@ _FRAME = struct.Struct(">BxxxI")
 _LENGTH = struct.Struct(">I")
 _CHUNK = 1 << 18
 _MOST_HEADER_BYTES = 1 << 16
+_HANG_UP: int = getattr(select, "POLLRDHUP", 0)
+"""Linux alone tells a half-closed socket; elsewhere POLLHUP has to do."""
 
 
 class Stream:
@@ -31,7 +33,7 @@ class Stream:
         self._readable.register(self._socket, select.POLLIN)
         self._writable.register(self._socket, select.POLLOUT)
         self._hangup = select.poll()
-        self._hangup.register(self._socket, select.POLLRDHUP)
+        self._hangup.register(self._socket, _HANG_UP)
         self._raw = bytearray()
         self._stdout = bytearray()
         self.stderr = bytearray()
@@ -76,7 +78,7 @@ class Stream:
 
     def ended(self) -> bool:
         """Return whether the other end has hung up."""
-        return any(event & (select.POLLHUP | select.POLLRDHUP) for _, event in self._hangup.poll(0))
+        return any(event & (select.POLLHUP | _HANG_UP) for _, event in self._hangup.poll(0))
 
     def send_message(self, header: dict[str, Any], blob: bytes, deadline: float) -> None:
         """Send JSON and the bytes that go with it, as the runner expects them."""
