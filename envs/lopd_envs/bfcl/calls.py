@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import operator
+import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -62,6 +63,10 @@ def write_call(name: str, arguments: Mapping[str, Any]) -> str:
     return f"{name}({', '.join(f'{key}={value!r}' for key, value in arguments.items())})"
 
 
+_WARNINGS = threading.Lock()
+"""What is done about warnings concerns the whole process, so one thread at a time does it."""
+
+
 def read_reply(text: str) -> list[Call]:
     """Read a reply ``[f(a=1), g()]`` as upstream's decoder does, without evaluating any of it.
 
@@ -77,7 +82,7 @@ def read_reply(text: str) -> list[Call]:
     text = text if text.startswith("[") else f"[{text}"
     text = text if text.endswith("]") else f"{text}]"
     try:
-        with warnings.catch_warnings():
+        with _WARNINGS, warnings.catch_warnings():
             warnings.simplefilter("ignore")  # odd escapes in what the policy wrote
             body = ast.parse(text.strip("'"), mode="eval").body
             elements = [body] if isinstance(body, ast.Call) else getattr(body, "elts", None)

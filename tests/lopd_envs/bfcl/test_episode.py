@@ -9,7 +9,7 @@ import pytest
 from gymnasium.utils.env_checker import check_env
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from lopd_envs.bfcl.calls import parse_call, read_reply, write_call
+from lopd_envs.bfcl.calls import Unreadable, parse_call, read_reply, to_carry_out, write_call
 from lopd_envs.bfcl.env import BFCL, BFCLEnv
 from lopd_envs.bfcl.wheel import Wheel
 
@@ -156,6 +156,20 @@ def test_what_is_written_is_read_back(name: str, arguments: dict[str, object]) -
     text = write_call(name, arguments)
     assert read_reply(f"[{text}, {text}]")[1].arguments == arguments
     assert parse_call(text).arguments == arguments
+
+
+PIECES = st.sampled_from(
+    [*"()[]{}:,=+-*.'`", "f", "a=", "1", "2.5", "None", "lambda:", "**", "if "]
+)
+
+
+@given(st.text() | st.lists(PIECES).map("".join))
+def test_any_text_is_read_or_refused(text: str) -> None:
+    try:
+        calls = [to_carry_out(call) for call in read_reply(text)]
+    except Unreadable:
+        return
+    assert all(isinstance(call.name, str) for call in calls)
 
 
 @pytest.mark.parametrize("text", ["f", "f(x)", "f(a=g())", "a.f()", "f(**x)", "f(a=1+1)", "f("])

@@ -60,8 +60,8 @@ def compare(upstream: Upstream, wheel: Wheel, category: str, count: int) -> Coun
 def test_mutated_episodes_get_upstreams_verdicts(
     wheel: Wheel, upstream: Upstream, category: str
 ) -> None:
-    verdicts = compare(upstream, wheel, category, 60)
-    assert min(verdicts[True], verdicts[False]) >= 5, "expected mutations of both kinds"
+    verdicts = compare(upstream, wheel, category, 40)
+    assert min(verdicts[True], verdicts[False]) >= 3, "expected mutations of both kinds"
 
 
 @pytest.mark.slow

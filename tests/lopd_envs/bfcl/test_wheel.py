@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import shutil
 import sys
 from pathlib import Path
@@ -33,6 +34,12 @@ def test_importing_the_wheel_apart_leaves_no_trace(wheel: Wheel) -> None:
 def test_an_absent_wheel_is_one_sentence_with_the_command(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="pip install --no-deps bfcl-eval=="):
         make_bfcl("multi_turn_base", data=tmp_path)
+
+
+def test_where_nothing_is_installed_the_command_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(DataError, match="not installed: run 'pip install --no-deps bfcl-eval=="):
+        find_package()
 
 
 def test_an_altered_wheel_is_refused(wheel: Wheel, tmp_path: Path) -> None:
