@@ -21,31 +21,36 @@ if TYPE_CHECKING:
     from lopd_gym.compare.result import Comparison
 
 
+LearnersOption = Annotated[
+    str | None,
+    typer.Option("--learners", help="Learners, comma-separated; the first is the reference."),
+]
+AlsoOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--also",
+        help="A learner with other options, as an ablation. May be repeated.",
+        metavar="LEARNER:A=B,C=D",
+    ),
+]
+RolloutsOption = Annotated[
+    int | None, typer.Option("--rollouts", help="Training episodes of each, bank included.")
+]
+
+
 def compare_command(
     folders: Annotated[
         list[Path] | None, typer.Argument(help="Finished run folders, instead of new runs.")
     ] = None,
     env: Annotated[str | None, typer.Option("--env", help="Environment to learn in.")] = None,
-    learners: Annotated[
-        str | None,
-        typer.Option("--learners", help="Learners, comma-separated; the first is the reference."),
-    ] = None,
-    also: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--also",
-            help="A learner with other options, as an ablation. May be repeated.",
-            metavar="LEARNER:A=B,C=D",
-        ),
-    ] = None,
+    learners: LearnersOption = None,
+    also: AlsoOption = None,
     seeds: Annotated[int | None, typer.Option("--seeds", min=1, help="Runs of each (3).")] = None,
     model: Annotated[
         str | None, typer.Option("--model", help="tiny (default), a folder, a .gguf or a hub id.")
     ] = None,
     data: DataOption = None,
-    rollouts: Annotated[
-        int | None, typer.Option("--rollouts", help="Training episodes of each, bank included.")
-    ] = None,
+    rollouts: RolloutsOption = None,
     chat_format: FormatOption = None,
     config: Annotated[
         Path | None, typer.Option("--config", help="TOML or JSON file of a run's settings.")
