@@ -14,15 +14,21 @@ from lopd_envs.code.verdicts import Judgement, Verdict
 from lopd_sandboxes.process import ProcessSandbox
 
 from lopd_gym.errors import InfrastructureError
-from lopd_gym.sandbox import Limits, RunResult, Session, SessionDied
+from lopd_gym.sandbox import Limits, RunResult, Sandbox, Session, SessionDied
 
+SANDBOX = ProcessSandbox()
 GOOD = "def f(x):\n    return x + 1\n"
 
 
-def judge(code: str, values: Sequence[Any] = (1, 2, 3), cpu_s: float = 0.5) -> Judgement:
+def judge(
+    code: str,
+    values: Sequence[Any] = (1, 2, 3),
+    cpu_s: float = 0.5,
+    sandbox: Sandbox = SANDBOX,
+) -> Judgement:
     inputs = [encode([v]) for v in values]
     return judge_calls(
-        ProcessSandbox(),
+        sandbox,
         Candidate(code, "f"),
         inputs,
         [cpu_s] * len(inputs),
@@ -30,40 +36,53 @@ def judge(code: str, values: Sequence[Any] = (1, 2, 3), cpu_s: float = 0.5) -> J
     )
 
 
-@pytest.mark.parametrize(
-    ("code", "verdict", "passed"),
-    [
-        (GOOD, Verdict.ACCEPTED, 3),
-        ("def f(x):\n    return x + (x < 3)", Verdict.WRONG_ANSWER, 2),
-        ("def f(x):\n    return None", Verdict.WRONG_ANSWER, 0),
-        ("def f(x):\n    return 6 / (3 - x) - 1 if x > 1 else 2", Verdict.WRONG_ANSWER, 1),
-        ("def f(x):\n    return [][x]", Verdict.RUNTIME_ERROR, 0),
-        ("import sys\ndef f(x):\n    sys.exit(0)", Verdict.RUNTIME_ERROR, 0),
-        ("import os\ndef f(x):\n    os._exit(0)", Verdict.RUNTIME_ERROR, 0),
-        ("import os, signal\ndef f(x):\n    os.kill(0, signal.SIGKILL)", Verdict.MEMORY_LIMIT, 0),
-        ("def f(x):\n    return f(x)", Verdict.RUNTIME_ERROR, 0),
-        ("def f(x) return x", Verdict.COMPILE_ERROR, 0),
-        ("\0", Verdict.COMPILE_ERROR, 0),
-        ("(" * 10_000, Verdict.COMPILE_ERROR, 0),
-        ("def g(x):\n    return x", Verdict.RUNTIME_ERROR, 0),
-        ("f = 3", Verdict.RUNTIME_ERROR, 0),
-        ("raise ValueError", Verdict.RUNTIME_ERROR, 0),
-        ("", Verdict.RUNTIME_ERROR, 0),
-        ("def f(x):\n    return [0] * (1 << 40)", Verdict.MEMORY_LIMIT, 0),
-        ("def f(x):\n    return 'a' * (1 << 26)", Verdict.OUTPUT_LIMIT, 0),
-        ("def f(x):\n    while True: pass", Verdict.TIME_LIMIT, 0),
-        ("import time\ndef f(x):\n    time.sleep(99)", Verdict.TIME_LIMIT, 0),
-        (
-            "def f(x):\n    while True:\n        try:\n            while True: pass\n"
-            "        except BaseException: pass",
-            Verdict.TIME_LIMIT,
-            0,
-        ),
-    ],
-)
+VERDICTS = [
+    (GOOD, Verdict.ACCEPTED, 3),
+    ("def f(x):\n    return x + (x < 3)", Verdict.WRONG_ANSWER, 2),
+    ("def f(x):\n    return None", Verdict.WRONG_ANSWER, 0),
+    ("def f(x):\n    return 6 / (3 - x) - 1 if x > 1 else 2", Verdict.WRONG_ANSWER, 1),
+    ("def f(x):\n    return [][x]", Verdict.RUNTIME_ERROR, 0),
+    ("import sys\ndef f(x):\n    sys.exit(0)", Verdict.RUNTIME_ERROR, 0),
+    ("import os\ndef f(x):\n    os._exit(0)", Verdict.RUNTIME_ERROR, 0),
+    ("def f(x):\n    return f(x)", Verdict.RUNTIME_ERROR, 0),
+    ("def f(x) return x", Verdict.COMPILE_ERROR, 0),
+    ("\0", Verdict.COMPILE_ERROR, 0),
+    ("(" * 10_000, Verdict.COMPILE_ERROR, 0),
+    ("def g(x):\n    return x", Verdict.RUNTIME_ERROR, 0),
+    ("f = 3", Verdict.RUNTIME_ERROR, 0),
+    ("raise ValueError", Verdict.RUNTIME_ERROR, 0),
+    ("", Verdict.RUNTIME_ERROR, 0),
+    ("def f(x):\n    return [0] * (1 << 40)", Verdict.MEMORY_LIMIT, 0),
+    ("def f(x):\n    return 'a' * (1 << 26)", Verdict.OUTPUT_LIMIT, 0),
+    ("def f(x):\n    while True: pass", Verdict.TIME_LIMIT, 0),
+    ("import time\ndef f(x):\n    time.sleep(99)", Verdict.TIME_LIMIT, 0),
+    (
+        "def f(x):\n    while True:\n        try:\n            while True: pass\n"
+        "        except BaseException: pass",
+        Verdict.TIME_LIMIT,
+        0,
+    ),
+]
+
+
+@pytest.mark.parametrize(("code", "verdict", "passed"), VERDICTS)
 def test_verdicts(code: str, verdict: Verdict, passed: int) -> None:
     found = judge(code)
     assert (found.verdict, found.passed, found.total) == (verdict, passed, 3)
+
+
+def test_a_candidate_that_kills_itself_is_not_taken_for_broken_machinery() -> None:
+    # Without control groups nobody can tell it from what the kernel does about lack of memory.
+    found = judge("import os, signal\ndef f(x):\n    os.kill(0, signal.SIGKILL)")
+    assert found.verdict in (Verdict.MEMORY_LIMIT, Verdict.RUNTIME_ERROR)
+
+
+def test_verdicts_in_isolation_and_the_next_candidate_is_right(isolating: Sandbox) -> None:
+    with isolating.lease() as lease:
+        for code, verdict, passed in VERDICTS:
+            found = judge(code, sandbox=lease)
+            assert (found.verdict, found.passed) == (verdict, passed), code
+            assert judge(GOOD, sandbox=lease).accepted, code
 
 
 def test_a_candidate_that_blocks_the_signals_meets_the_hosts_deadline(

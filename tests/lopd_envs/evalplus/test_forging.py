@@ -12,6 +12,7 @@ from lopd_envs.code.verdicts import Verdict
 from lopd_envs.evalplus.grading import Grader
 from lopd_sandboxes.process import ProcessSandbox
 
+from lopd_gym.sandbox import Sandbox
 from tests.lopd_envs.evalplus.problems import humaneval, mbpp, problem
 
 SANDBOX = ProcessSandbox()
@@ -89,29 +90,40 @@ def double(x):
 GOOD = "def double(x):\n    return 2 * x"
 
 
-@pytest.mark.parametrize(
-    "code",
-    [
-        *(ALWAYS_EQUAL.replace("{base}", base) for base in ("", "int", "float", "str")),
-        FRAMES,
-        COLLECTOR,
-        RESULT_ARRAY,
-        PATCH_ENCODER,
-        PATCH_DRIVER,
-        PATCH_JSON,
-        BUILTINS,
-        "import io\nwith io.open('x', 'w') as f: f.write('1')\ndef double(x): return None",
-        "import posix\nposix.mkdir('x')\ndef double(x): return None",
-        "import sys\nsys.modules['solution'] = None\ndef double(x): return None",
-    ],
-)
-def test_forgeries_fail_and_leave_nothing(code: str) -> None:
+FORGERIES = [
+    *(ALWAYS_EQUAL.replace("{base}", base) for base in ("", "int", "float", "str")),
+    FRAMES,
+    COLLECTOR,
+    RESULT_ARRAY,
+    PATCH_ENCODER,
+    PATCH_DRIVER,
+    PATCH_JSON,
+    BUILTINS,
+    "import io\nwith io.open('x', 'w') as f: f.write('1')\ndef double(x): return None",
+    "import posix\nposix.mkdir('x')\ndef double(x): return None",
+    "import sys\nsys.modules['solution'] = None\ndef double(x): return None",
+]
+
+
+def check_forgery(code: str, sandbox: Sandbox) -> None:
+    """Judge a forgery, then an honest program in the same sandbox."""
     grader = Grader()
-    forged = grader.grade(problem(), code, SANDBOX)
-    assert forged.judgement.verdict in (Verdict.WRONG_ANSWER, Verdict.RUNTIME_ERROR)
+    forged = grader.grade(problem(), code, sandbox)
+    assert forged.judgement.verdict in (Verdict.WRONG_ANSWER, Verdict.RUNTIME_ERROR), code
     assert forged.judgement.passed == 0
     assert not forged.base_passed
-    assert grader.grade(problem(), GOOD, SANDBOX).plus_passed
+    assert grader.grade(problem(), GOOD, sandbox).plus_passed
+
+
+@pytest.mark.parametrize("code", FORGERIES)
+def test_forgeries_fail_and_leave_nothing(code: str) -> None:
+    check_forgery(code, SANDBOX)
+
+
+def test_forgeries_fail_in_isolation(isolating: Sandbox) -> None:
+    with isolating.lease() as lease:
+        for code in FORGERIES:
+            check_forgery(code, lease)
 
 
 def test_a_swallowed_alarm_is_a_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:
