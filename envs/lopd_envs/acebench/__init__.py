@@ -10,7 +10,7 @@ from pathlib import Path
 
 from lopd_envs.acebench.corpus import load_corpus
 from lopd_envs.acebench.env import AceBenchEnv, LiveUserEnv, Protocol, Scoring, options
-from lopd_envs.acebench.user import SCRIPTED, make_user
+from lopd_envs.acebench.user import SCRIPTED, find_users
 from lopd_gym.env import EpisodeRules
 from lopd_gym.errors import DataError
 from lopd_gym.tasks import TRAIN_SPLIT
@@ -52,4 +52,4 @@ def make_acebench(
         )
     corpus = load_corpus(Path(data).expanduser(), language)
     kind = AceBenchEnv if user in (None, SCRIPTED) else LiveUserEnv
-    return kind(corpus, split, rules, scoring, protocol, make_user(user, user_url))
+    return kind(corpus, split, rules, scoring, protocol, find_users(user, user_url))

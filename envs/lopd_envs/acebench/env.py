@@ -13,7 +13,7 @@ from lopd_envs.acebench.overall import published
 from lopd_envs.acebench.prompt import FINISH
 from lopd_envs.acebench.splits import split_rows, split_tasks
 from lopd_envs.acebench.tools import OfferedTools, SceneTools
-from lopd_envs.acebench.user import MakeUser, ScriptedUser, User
+from lopd_envs.acebench.user import User, Users
 from lopd_envs.acebench.verdict import agent_verdict, reply_verdict
 from lopd_gym.env import EpisodeRules, ToolEnv
 from lopd_gym.episode import Episode
@@ -49,7 +49,7 @@ class AceBenchEnv(ToolEnv):
         scoring: Which of the two verdicts is the score; both are checks and measures.
         protocol: Whether functions are offered as tools, or listed in the system message and
             called in ACEBench's notation. Replies in either form are always understood.
-        user: Makes the users of ``agent_multi_turn``; without one, nothing that holds such tasks
+        users: Plays the users of ``agent_multi_turn``; without them, nothing that holds such tasks
             can be played, and ``train`` and ``test`` hold none.
 
     Raises:
@@ -65,20 +65,20 @@ class AceBenchEnv(ToolEnv):
         rules: EpisodeRules | None = None,
         scoring: Scoring = "official",
         protocol: Protocol = "calls",
-        user: MakeUser | None = None,
+        users: Users | None = None,
     ) -> None:
         super().__init__(split, rules or RULES)
         self._corpus = corpus
         self._scoring = scoring
         self._protocol = protocol
-        self._make_user = user
+        self._users = users
         self._user: User | None = None
-        self._rows = split_rows(corpus, with_user=user is not None)
+        self._rows = split_rows(corpus, with_user=users is not None)
         self._trace: list[str] = []
         self._reply = AssistantMessage()
         self._measures: dict[str, float] = {}
         self.tasks(split)
-        if user is None and self._needs_user():
+        if users is None and self._needs_user():
             raise UsageError(
                 f"The split '{split}' holds tasks with a user, who has to be played: name a model "
                 "with --set env.user=openai:NAME --set env.user_url=URL."
@@ -93,8 +93,7 @@ class AceBenchEnv(ToolEnv):
         label = f"{self.name}:{self._corpus.language}"
         if not self._corpus.pinned:
             label += ":other-version"
-        scripted = self._make_user is ScriptedUser and self._needs_user()
-        return f"{label}:scripted-user" if scripted else label
+        return f"{label}:{self._users.name}-user" if self._users and self._needs_user() else label
 
     def data_hash(self) -> str:
         """Return the hash of the loaded files."""
@@ -115,7 +114,7 @@ class AceBenchEnv(ToolEnv):
         return self._tasks(self.split).get(task_id) or super().find(task_id)
 
     def _tasks(self, split: str) -> Mapping[str, Task]:
-        with_user = self._make_user is not None
+        with_user = self._users is not None
         return split_tasks(self._corpus, split, self._protocol, with_user=with_user)
 
     @property
@@ -140,8 +139,8 @@ class AceBenchEnv(ToolEnv):
     def open(self, task: Task, seed: int) -> Toolset:
         """Build the task's scene; nothing in it is random."""
         row: Row = task.data["row"]
-        needed = self._make_user if row.category == MULTI_TURN else None
-        self._user = needed(row, self._corpus.language) if needed else None
+        users = self._users if row.category == MULTI_TURN else None
+        self._user = users.make(row, self._corpus.language) if users else None
         self._trace, self._measures, self._reply = [], {}, AssistantMessage()
         return SceneTools(row, self._corpus.language) if row.kind == "agent" else OfferedTools(row)
 

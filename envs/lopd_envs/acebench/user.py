@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol
 
 from lopd_envs.acebench.corpus import Row
@@ -22,8 +24,12 @@ class User(Protocol):
         ...
 
 
-MakeUser = Callable[[Row, str], User]
-"""Makes the user of a task, in a language."""
+@dataclass(frozen=True, slots=True)
+class Users:
+    """Who plays the users: a name that scores are labelled with, and what makes one for a task."""
+
+    name: str
+    make: Callable[[Row, str], User]
 
 
 class ScriptedUser:
@@ -63,8 +69,8 @@ class EndpointUser:
         return text
 
 
-def make_user(name: str | None, url: str | None) -> MakeUser | None:
-    """Return what makes the users of episodes, or None where no user is named.
+def find_users(name: str | None, url: str | None) -> Users | None:
+    """Return who plays the users of episodes, or None where nobody is named.
 
     Args:
         name: ``scripted`` or ``openai:NAME``.
@@ -76,7 +82,7 @@ def make_user(name: str | None, url: str | None) -> MakeUser | None:
     if name is None:
         return None
     if name == SCRIPTED:
-        return ScriptedUser
+        return Users(name, ScriptedUser)
     model = endpoint_model(name)
     if model is None:
         raise UsageError(f"Expected env.user to be openai:NAME or {SCRIPTED}, found '{name}'.")
@@ -86,4 +92,4 @@ def make_user(name: str | None, url: str | None) -> MakeUser | None:
             "--set env.user_url=http://localhost:8000/v1."
         )
     endpoint = Endpoint(model, url)
-    return lambda row, language: EndpointUser(endpoint, row, language)
+    return Users(name, partial(EndpointUser, endpoint))

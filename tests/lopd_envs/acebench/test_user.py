@@ -82,6 +82,7 @@ def test_a_model_behind_an_endpoint_plays_the_user(acebench_folder: Path) -> Non
     with chat_server(user) as server:
         env = make_acebench(MULTI_TURN, acebench_folder, user="openai:u", user_url=server.url)
         assert isinstance(env, LiveUserEnv)
+        assert env.label == "acebench:en:openai:u-user"
         messages, _ = env.reset(seed=0, options={"task": "agent_multi_turn_0"})
         assert messages[1].content == "I am Grace."
         replies, *_ = env.step(AssistantMessage(text="To whom?"))
