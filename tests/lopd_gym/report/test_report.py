@@ -12,8 +12,15 @@ import pytest
 from lopd_gym.cli.main import main
 from lopd_gym.episode import append_episodes
 from lopd_gym.report.run_page import run_page
+from lopd_gym.run.folder import RunFolder, append_line
 from tests.lopd_gym.report.page import Page
-from tests.lopd_gym.report.runs import TASKS, finished_run, hostile_episode, unfinished_run
+from tests.lopd_gym.report.runs import (
+    TASKS,
+    finished_run,
+    hostile_episode,
+    settings_of,
+    unfinished_run,
+)
 
 
 @pytest.fixture(scope="module")
@@ -92,6 +99,26 @@ def test_a_run_that_is_not_finished_has_a_page(tmp_path: Path) -> None:
     page = Page(run_page(unfinished_run(tmp_path / "run")))
     assert "Not finished: 3 training steps are done." in page.words
     assert "nan" not in page.words.lower().split()
+
+
+def test_a_run_that_has_only_begun_has_a_page(tmp_path: Path) -> None:
+    folder = RunFolder.create(settings_of("grpo"), tmp_path, tmp_path / "run")
+    append_episodes(folder.episodes("nothing"), [hostile_episode()])
+    append_episodes(folder.episodes("base-sampled"), [])
+    page = Page(run_page(folder.path))
+    assert "Not finished: 0 training steps are done." in page.words
+    assert "1 of 1 episodes" in page.words
+
+
+def test_a_long_run_stays_a_small_file(tmp_path: Path) -> None:
+    run = unfinished_run(tmp_path / "run")
+    (run / "metrics.jsonl").unlink()
+    for step in range(1, 3_001):
+        values = {f"metric {n}": n + step % 7 for n in range(30)}
+        append_line(run / "metrics.jsonl", {"step": step, "rollouts": 32 * step, **values})
+    html = run_page(run)
+    assert len(html.encode()) < 500_000
+    assert html.count("over rollouts") == 31
 
 
 def test_the_command_writes_the_file(
