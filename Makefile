@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 # What the tests compare verdicts with: official checkers, whose many dependencies are not needed.
-CHECKERS := bfcl-eval==2026.3.23 evalplus==0.3.1 evalscope==1.14.1
+CHECKERS := bfcl-eval==2026.3.23 evalplus==0.3.1 tempdir==0.7.1 evalscope==1.14.1
 
 .PHONY: demo test lint bench-demo clean
 
