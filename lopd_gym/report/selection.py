@@ -32,9 +32,10 @@ def choose(phases: Mapping[str, PhaseResult]) -> list[Chosen]:
 
 def final_phase(phases: Mapping[str, PhaseResult]) -> PhaseResult:
     """Return the student's last evaluation, or the last phase where there is none."""
-    students = [name for name in phases if name.startswith(("step-", "student-"))]
+    held = [name for name, phase in phases.items() if phase.episodes] or list(phases)
+    students = [name for name in held if name.startswith(("step-", "student-"))]
     sampled = [name for name in students if name.endswith("-sampled")]
-    return phases[(sampled or students or list(phases))[-1]]
+    return phases[(sampled or students or held)[-1]]
 
 
 def _reasons(phases: Mapping[str, PhaseResult]) -> Iterator[tuple[str, str, int]]:
