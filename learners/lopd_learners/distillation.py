@@ -32,7 +32,7 @@ from lopd_learners.forward import (
 )
 from lopd_learners.optim import clipped_step
 from lopd_learners.policy_gradient import sampler_weights
-from lopd_learners.rows import Place, privileged_rows
+from lopd_learners.rows import Place, privileged_rows, recorded_log_probs
 
 TINY_TEMPLATE = "Example:\n{item}\nYour task:\n{message}"
 """The only way in which the shipped tiny policy has learned to read an example."""
@@ -189,10 +189,7 @@ class ContextDistillation(Learner):
             p_log = log_probs_at(
                 self._backbone.student, states, sampled[:, None], temperature=temperature
             )[:, 0]
-        recorded = [
-            torch.from_numpy(x.episode.logprobs[: len(x.student.ids)][x.student.supervised])
-            for x in part
-        ]
+        recorded = [recorded_log_probs(x.episode, x.student) for x in part]
         lengths = [x.tokens for x in part]
         return sampler_weights(p_log, torch.cat(recorded).to(p_log), lengths, "token", cap)
 

@@ -11,6 +11,8 @@ from collections.abc import Mapping, Sequence
 from typing import Literal
 
 import numpy as np
+import torch
+from torch import Tensor
 
 from lopd_gym.episode import Episode
 from lopd_gym.messages import Message
@@ -24,6 +26,11 @@ Place = Literal["system", "user"]
 def student_row(episode: Episode, max_tokens: int) -> TokenRow:
     """Return an episode as the student sees it, cut off after ``max_tokens``."""
     return TokenRow(episode.token_ids[:max_tokens], episode.loss_mask[:max_tokens])
+
+
+def recorded_log_probs(episode: Episode, row: TokenRow) -> Tensor:
+    """Return what the sampler recorded of a row's supervised tokens, [S]."""
+    return torch.from_numpy(episode.logprobs[: len(row.ids)][row.supervised])
 
 
 def spliced_rows(

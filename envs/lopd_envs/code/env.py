@@ -11,6 +11,7 @@ import re
 from abc import abstractmethod
 from collections.abc import Sequence
 from contextlib import ExitStack
+from functools import cached_property
 from typing import Any, ClassVar
 
 from lopd_envs.code.attempts import attempt
@@ -67,6 +68,11 @@ class CodeEnv(ToolEnv):
 
     # -- what a benchmark says ---------------------------------------------------------------
 
+    @cached_property
+    @abstractmethod
+    def _tasks(self) -> dict[str, dict[str, Task]]:
+        """The tasks of each split, by id."""
+
     @abstractmethod
     def judge(self, task: Task, code: str | None) -> tuple[Check, ...]:
         """Judge a submission, None for none, by the task's hidden tests."""
@@ -78,6 +84,22 @@ class CodeEnv(ToolEnv):
     @abstractmethod
     def entry_point(self, task: Task) -> str:
         """Return the name that a submission must define; empty for a whole program."""
+
+    # -- its tasks -----------------------------------------------------------------------------
+
+    def splits(self) -> tuple[str, ...]:
+        """Return the names of all splits."""
+        return tuple(self._tasks)
+
+    def tasks(self, split: str) -> Sequence[Task]:
+        """Return the tasks of a split; raises `UsageError` for a split that does not exist."""
+        if split not in self._tasks:
+            raise unknown_name("split", split, self._tasks)
+        return tuple(self._tasks[split].values())
+
+    def find(self, task_id: str) -> Task:
+        """Return the task with this id in the current split; raises `UsageError` if absent."""
+        return self._tasks[self.split].get(task_id) or super().find(task_id)
 
     # -- an episode --------------------------------------------------------------------------
 

@@ -19,7 +19,6 @@ from lopd_envs.evalplus.scoring import report
 from lopd_envs.evalplus.splits import split_ids
 from lopd_gym.env import EpisodeRules
 from lopd_gym.episode import Episode
-from lopd_gym.errors import unknown_name
 from lopd_gym.messages import AssistantMessage
 from lopd_gym.sandbox import Sandbox
 from lopd_gym.tasks import TRAIN_SPLIT, Check, Task
@@ -64,20 +63,6 @@ class EvalPlusEnv(CodeEnv):
         statement = f"{_INSTRUCTION}\n```python\n{prompt.strip()}\n```"
         group = problem_id.partition("/")[0]
         return Task(problem_id, split, self.opening(statement), group)
-
-    def splits(self) -> tuple[str, ...]:
-        """Return the names of all splits."""
-        return tuple(self._tasks)
-
-    def tasks(self, split: str) -> Sequence[Task]:
-        """Return the tasks of a split; raises `UsageError` for a split that does not exist."""
-        if split not in self._tasks:
-            raise unknown_name("split", split, self._tasks)
-        return tuple(self._tasks[split].values())
-
-    def find(self, task_id: str) -> Task:
-        """Return the task with this id in the current split; raises `UsageError` if absent."""
-        return self._tasks[self.split].get(task_id) or super().find(task_id)
 
     def data_hash(self) -> str:
         """Return the hash of the loaded problems."""

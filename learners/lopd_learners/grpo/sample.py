@@ -14,7 +14,7 @@ from lopd_gym.tasks import Termination
 from lopd_learners.forward import TokenRow, log_probs_at, micro_batches
 from lopd_learners.grpo.config import GRPOConfig
 from lopd_learners.policy_gradient import group_advantages
-from lopd_learners.rows import student_row
+from lopd_learners.rows import recorded_log_probs, student_row
 
 _CUT_OFF = (Termination.STEP_LIMIT, Termination.TOKEN_LIMIT, Termination.TIMEOUT)
 
@@ -46,8 +46,7 @@ class Sample:
     @property
     def recorded(self) -> Tensor:
         """Log-probabilities that the sampler recorded, [S]."""
-        logprobs = self.episode.logprobs[: len(self.row.ids)]
-        return torch.from_numpy(logprobs[self.row.supervised])
+        return recorded_log_probs(self.episode, self.row)
 
 
 def make_samples(episodes: Sequence[Episode], config: GRPOConfig) -> list[Sample]:
