@@ -25,8 +25,8 @@ def print_comparison(found: Comparison, console: Console) -> None:
     console.print(_pairs(found))
     console.print(_efficiency(found))
     console.print(_behaviour(found))
-    for pair in found.pairs:
-        console.print(f"{pair.label}, {pair.mode}: {pair.verdict}", markup=False)
+    for labels, modes, words in found.verdicts:
+        console.print(f"{', '.join(labels)} ({' and '.join(modes)}): {words}", markup=False)
     for note in found.notes:
         console.print(f"note: {note}", markup=False)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from lopd_gym.stats import Interval
 
@@ -99,6 +99,14 @@ class Pair:
     verdict: str
 
 
+class Verdict(NamedTuple):
+    """One sentence on some learners: who, in which modes, what."""
+
+    labels: tuple[str, ...]
+    modes: tuple[str, ...]
+    words: str
+
+
 @dataclass(frozen=True, slots=True)
 class Comparison:
     """A finished comparison; the first learner is the reference of all pairs.
@@ -124,6 +132,18 @@ class Comparison:
     def reference(self) -> str:
         """Label of the learner that the others are compared with."""
         return self.learners[0].label
+
+    @property
+    def verdicts(self) -> list[Verdict]:
+        """What the pairs say; learners of which the same is true share a sentence."""
+        modes: dict[tuple[str, str], tuple[str, ...]] = {}
+        for pair in self.pairs:
+            said = pair.label, pair.verdict
+            modes[said] = (*modes.get(said, ()), pair.mode)
+        labels: dict[tuple[tuple[str, ...], str], tuple[str, ...]] = {}
+        for (label, words), where in modes.items():
+            labels[where, words] = (*labels.get((where, words), ()), label)
+        return [Verdict(who, where, words) for (where, words), who in labels.items()]
 
     def to_json(self) -> dict[str, Any]:
         """Return plain JSON values from which `from_json` rebuilds the comparison."""

@@ -88,6 +88,15 @@ def test_verdicts_in_words() -> None:
     assert {p.verdict for p in compare(10, 0).pairs} == {"worse than lopd by 1.00"}
 
 
+def test_learners_of_which_the_same_is_true_share_a_sentence() -> None:
+    wins = {"lopd": 0, "grpo": 0, "sdpo": 10, "rft": 10}
+    found = compare_runs([make_run(x, seed, n) for x, n in wins.items() for seed in range(3)])
+    assert found.verdicts == [
+        (("grpo",), ("sampled", "greedy"), "no difference to lopd shown"),
+        (("sdpo", "rft"), ("sampled", "greedy"), "better than lopd by 1.00"),
+    ]
+
+
 def test_one_seed_says_what_it_does_not_cover() -> None:
     runs = [make_run("lopd", 0, 9), make_run("grpo", 0, 5)]
     (note,) = compare_runs(runs).notes

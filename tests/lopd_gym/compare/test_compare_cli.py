@@ -77,7 +77,7 @@ def test_it_ends_with_tables_verdicts_and_files(calm: tuple[Path, float, str]) -
         "final students",
         "success minus that of rft",
         "over the budget",
-        "grpo, greedy:",
+        "grpo (",
     ):
         assert words in said
     found = json.loads((folder / "comparison.json").read_text())
