@@ -32,12 +32,13 @@ class Needs:
     """What a learner asks of the run.
 
     ``episodes_per_task`` is the group size; ``bank`` asks for an experience bank filled from the
-    base policy's own successes before training, and ``solved_tasks`` keeps training to tasks that
-    the bank holds a success of.
+    base policy's own successes before training, which ``growing_bank`` goes on filling with those
+    of training; ``solved_tasks`` keeps training to tasks that the bank holds a success of.
     """
 
     episodes_per_task: int = 1
     bank: bool = False
+    growing_bank: bool = False
     solved_tasks: bool = False
 
 

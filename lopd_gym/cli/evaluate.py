@@ -92,7 +92,7 @@ def _evaluate(settings: RunSettings, script: str | None, folder: Path, console: 
     from lopd_gym.episode import GREEDY
     from lopd_gym.run.build import checked_env, player
     from lopd_gym.run.evaluation import evaluate, evaluation_modes, evaluation_tasks
-    from lopd_gym.run.summary import row
+    from lopd_gym.run.summary import SCRIPTED, row
 
     env = checked_env(settings.env, settings.evaluation.split)
     ids = evaluation_tasks(env, settings.evaluation.split, settings.evaluation.tasks)
@@ -102,7 +102,7 @@ def _evaluate(settings: RunSettings, script: str | None, folder: Path, console: 
         policy = _scripted(script, env)
         path = folder / f"{script}.jsonl"
         played = evaluate(script, policy, GREEDY, ids, settings, path, reporter)
-        rows.append(row(script, "scripted", played))
+        rows.append(row(script, SCRIPTED, played))
         played_by[script] = played
     else:
         make_policy = player(settings)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from rich.console import Console
 from rich.table import Table
 
-from lopd_gym.run.summary import Row, Summary
+from lopd_gym.run.summary import SCRIPTED, Row, Summary
 from lopd_gym.stats import Interval
 
 
@@ -31,22 +31,15 @@ def print_summary(summary: Summary, console: Console) -> None:
 
 
 def print_rows(rows: list[Row], title: str, console: Console) -> None:
-    """Print one line for each policy, with 95 % intervals."""
-    modes = list(dict.fromkeys(row.mode for row in rows))
+    """Print one line for each policy and mode, with 95 % intervals."""
     table = Table(title=title, title_justify="left")
-    table.add_column("policy", no_wrap=True)
-    for mode in modes:
-        table.add_column(f"success, {mode}", justify="right", no_wrap=True)
-    for mode in modes:
-        table.add_column(f"score, {mode}", justify="right", no_wrap=True)
-    table.add_column("tasks", justify="right")
-    table.add_column("failed", justify="right")
-    for policy in dict.fromkeys(row.policy for row in rows):
-        own = {row.mode: row for row in rows if row.policy == policy}
-        cells = [interval(own[m].success) for m in modes]
-        cells += [f"{own[m].score.mean:.3f}" for m in modes]
-        failed = sum(row.failed for row in own.values())
-        table.add_row(policy, *cells, str(own[modes[0]].tasks), str(failed))
+    table.add_column("policy", overflow="fold")
+    for column in ("success", "score", "tasks", "failed"):
+        table.add_column(column, justify="right", no_wrap=True)
+    for row in rows:
+        success, score = interval(row.success), f"{row.score.mean:.3f}"
+        name = row.policy if row.mode == SCRIPTED else f"{row.policy}, {row.mode}"
+        table.add_row(name, success, score, str(row.tasks), str(row.failed))
     console.print(table)
 
 

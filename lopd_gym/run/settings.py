@@ -155,7 +155,7 @@ class Budget:
 TINY_DEFAULTS: dict[str, Any] = {
     "model": {"student": {"kind": "full"}},
     "rollouts": 672,
-    "bank_rollouts": 288,
+    "bank_rollouts": 192,
     "episodes_per_step": 48,
     "max_new_tokens": 48,
     "limits": {"concurrency": 64, "max_tokens": 4_096},

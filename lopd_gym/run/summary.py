@@ -16,11 +16,13 @@ if TYPE_CHECKING:
 
 POLICIES = {"nothing": "do nothing", "base": "base", "student": "student", "oracle": "oracle"}
 MODES = ("sampled", "greedy")
+SCRIPTED = "scripted"
+"""Stands for a mode where no model plays."""
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One policy's result in one mode of playing."""
+    """One policy's result in one mode of playing: one of `MODES`, or `SCRIPTED`."""
 
     policy: str
     mode: str
@@ -89,10 +91,9 @@ class Summary:
 def _rows(found: dict[str, Evaluation], modes: list[str]) -> list[Row]:
     rows = []
     for name, title in POLICIES.items():
-        for mode in modes:
-            evaluation = found.get(f"{name}-{mode}") or found.get(name)
-            if evaluation is not None:
-                rows.append(row(title, mode, evaluation))
+        rows += [row(title, m, found[f"{name}-{m}"]) for m in modes if f"{name}-{m}" in found]
+        if name in found:
+            rows.append(row(title, SCRIPTED, found[name]))
     return rows
 
 

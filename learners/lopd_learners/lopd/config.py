@@ -28,6 +28,7 @@ class LOPDConfig(BaseModel):
         latents: Latent vectors of each experience (K).
         support: Tokens of the teacher's support, beside the tail (M).
         self_retrieval: Whether a task's own past success may be retrieved.
+        grow_bank: Whether successes of training enter the bank too, for the steps after them.
         margin: Log-ratio by which the teacher should lead, in nats per token (m).
         beta: Starting value of the margin's dual variable.
         beta_rate: Its step size; with ``beta`` 0 and a rate of 0 there is no margin.
@@ -65,6 +66,7 @@ class LOPDConfig(BaseModel):
     latents: int = Field(32, ge=1)
     support: int = Field(20, ge=1)
     self_retrieval: bool = False
+    grow_bank: bool = False
     margin: float = 0.05
     beta: float = Field(0.0, ge=0)
     beta_rate: float = Field(0.5, ge=0)
@@ -98,6 +100,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "items": 2,
         "latents": 8,
         "support": 16,
+        "grow_bank": True,
         "margin": 0.005,
         "beta_cap": 2.0,
         "composer_init": "pretrained",

@@ -27,7 +27,7 @@ _SENTINEL = "\ue000latents\ue000"
 
 
 class Retriever:
-    """Finds the experiences of a task in a frozen bank."""
+    """Finds the experiences of a task in the bank."""
 
     def __init__(self, bank: Bank, config: LOPDConfig) -> None:
         self._bank, self._config = bank, config
