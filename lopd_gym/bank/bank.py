@@ -163,6 +163,15 @@ class Bank:
         found = (experience_from(episode, min_score) for episode in episodes)
         return self.add(e for e in found if e is not None)
 
+    def keep(self, count: int) -> None:
+        """Forget all but the first ``count`` experiences, in the order in which they were added.
+
+        For the one process that has the bank open, to go back to an earlier state of its own.
+        """
+        with self._lock:
+            self._store.keep(count)
+            self._index = None  # the numbers of what was forgotten are given out again
+
     def export_jsonl(self, path: Path | str) -> int:
         """Write all experiences to a JSON-lines file; return how many."""
         return write_jsonl(Path(path), self)

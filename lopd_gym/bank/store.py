@@ -104,6 +104,19 @@ class Store:
                 ).rowcount
         return added
 
+    def keep(self, count: int) -> None:
+        """Delete all but the first ``count`` experiences, and instructions that have none left."""
+        with self._transaction():
+            self._db.execute(
+                "DELETE FROM experiences WHERE seq NOT IN"
+                " (SELECT seq FROM experiences ORDER BY seq LIMIT ?)",
+                [count],
+            )
+            self._db.execute(
+                "DELETE FROM instructions WHERE seq NOT IN"
+                " (SELECT instruction_seq FROM experiences)"
+            )
+
     def __len__(self) -> int:
         return int(self._rows("SELECT count(*) FROM experiences")[0][0])
 

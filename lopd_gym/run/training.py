@@ -8,7 +8,7 @@ ends with the same numbers as an undisturbed one.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ import torch
 
 from lopd_gym.bank import Bank, experience_from, get_embedder
 from lopd_gym.env import episode_seed
-from lopd_gym.episode import GREEDY, Episode, Sampling, append_episodes, read_episodes
+from lopd_gym.episode import GREEDY, Episode, Sampling, append_episodes
 from lopd_gym.errors import UsageError
 from lopd_gym.learner import Learner, LearnerContext
 from lopd_gym.loop import AgentLoop
@@ -169,10 +169,9 @@ class TrainingRun:
             phase.advance(done)
             for step in range(done + 1, steps + 1):
                 with self._timed("training"):
-                    episodes, metrics = self._step(learner, loop, step)
+                    metrics = self._step(learner, loop, step)
                     tracker.log(step, {f"train/{k}": v for k, v in metrics.items()})
                     self._save(learner, step)
-                    self._grow_bank(episodes)
                 phase.advance(note=f"success {metrics['success']:.2f}")
                 if point := self._curve_point(step):
                     tracker.log(step, point)
@@ -192,9 +191,7 @@ class TrainingRun:
         modes = evaluation_modes(self.settings)
         return {f"eval/{m}": self.evaluations[f"{name}-{m}"].success().mean for m in modes}
 
-    def _step(
-        self, learner: Learner, loop: AgentLoop, step: int
-    ) -> tuple[list[Episode], dict[str, float]]:
+    def _step(self, learner: Learner, loop: AgentLoop, step: int) -> dict[str, float]:
         """One training step: roll out with the current student, update, record."""
         started = time.perf_counter()
         settings, count = self.settings, self.settings.episodes_per_step
@@ -216,20 +213,18 @@ class TrainingRun:
         }
         append_episodes(self.folder.episodes("train"), episodes)
         append_line(self.folder.metrics, metrics)
-        return episodes, metrics
-
-    def _grow_bank(self, episodes: Iterable[Episode]) -> None:
-        """Remember the successes of training steps, only once their checkpoint is written.
-
-        So the bank never knows more than the checkpoint that a killed run goes on from.
-        """
         if self._needs.growing_bank:
-            self.bank.fill(episodes, self.settings.bank_min_score)
+            self.bank.fill(episodes, settings.bank_min_score)
+        return metrics
 
     # -- checkpoints -------------------------------------------------------------------------
 
     def _save(self, learner: Learner, step: int) -> None:
-        state = {"student": self.backbone.student_state(), "learner": learner.state_dict()}
+        state = {
+            "student": self.backbone.student_state(),
+            "learner": learner.state_dict(),
+            "experiences": len(self.bank),
+        }
         self.checkpoints.save(step, state)
 
     def _restore(self, learner: Learner) -> int | None:
@@ -241,10 +236,10 @@ class TrainingRun:
         state = self.checkpoints.load(step)
         self.backbone.load_student_state(state["student"])
         learner.load_state_dict(state["learner"])
+        self.bank.keep(state["experiences"])
         train = self.folder.episodes("train")
         if train.exists():
             keep_episodes(train, step * self.settings.episodes_per_step)
-            self._grow_bank(read_episodes(train))
         rows = [row for row in read_lines(self.folder.metrics) if row["step"] <= step]
         self.folder.metrics.unlink(missing_ok=True)
         for row in rows:

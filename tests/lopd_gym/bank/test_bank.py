@@ -32,6 +32,23 @@ def test_a_second_trace_of_the_same_task_is_another_experience(tmp_path: Path) -
         assert len(bank.search(experience(1).instruction, 5, allow_same_instruction=True)) == 2
 
 
+def test_a_bank_that_forgot_finds_what_one_finds_that_never_knew(tmp_path: Path) -> None:
+    query = experience(12).instruction
+    with Bank.open(tmp_path / "one") as one, Bank.open(tmp_path / "two") as two:
+        one.add(experience(i) for i in range(30))
+        one.search(query, 5)
+        one.save_index()
+        one.keep(11)
+        for bank in (one, two):
+            bank.add(experience(i) for i in range(11 if bank is two else 0))
+            bank.add(experience(i) for i in range(40, 50))
+        assert list(one) == list(two)
+        assert one.search(query, 5) == two.search(query, 5)
+        assert one.stats() == two.stats()
+    with Bank.open(tmp_path / "one") as one, Bank.open(tmp_path / "two") as two:
+        assert one.search(query, 5) == two.search(query, 5)
+
+
 def test_evaluation_tasks_are_refused_and_nothing_of_their_batch_enters(tmp_path: Path) -> None:
     with Bank.open(tmp_path) as bank:
         with pytest.raises(UsageError, match="split 'test'"):

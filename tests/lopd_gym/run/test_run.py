@@ -13,6 +13,7 @@ import torch
 from lopd_envs.envscaler import StarterEnv
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from lopd_gym.bank import Bank
 from lopd_gym.cli.assemble import resolve
 from lopd_gym.cli.main import main
 from lopd_gym.env import ToolEnv
@@ -74,6 +75,17 @@ def done(tmp_path_factory: pytest.TempPathFactory) -> Summary:
 @pytest.fixture
 def folder(done: Summary) -> Path:
     return Path(done.student).parent
+
+
+def test_the_bank_grows_with_the_successes_of_training(folder: Path) -> None:
+    with Bank.open(folder / "bank", create=False) as bank:
+        remembered = {experience.task_id for experience in bank}
+    phases = [folder / "episodes" / f"{name}.jsonl" for name in ("bank", "train")]
+    filled, trained = (
+        {e.task_id for e in read_episodes(path) if (e.outcome.score or 0) >= 0.8} for path in phases
+    )
+    assert trained - filled
+    assert remembered == trained | filled
 
 
 def test_the_summary_holds_every_policy_and_what_was_spent(done: Summary, folder: Path) -> None:
