@@ -31,13 +31,15 @@ Progress = Callable[[int, int, Metrics], None]
 class Needs:
     """What a learner asks of the run.
 
-    ``episodes_per_task`` is the group size; ``bank`` asks for an experience bank filled from the
-    base policy's own successes before training, which ``growing_bank`` goes on filling with those
-    of training; ``solved_tasks`` keeps training to tasks that the bank holds a success of.
+    ``episodes_per_task`` is the group size; ``bank`` asks for an experience bank, filled before
+    training with the successes of ``bank_rollouts`` episodes of the base policy. ``growing_bank``
+    goes on filling it with those of training; ``solved_tasks`` keeps training to tasks that the
+    bank holds a success of.
     """
 
     episodes_per_task: int = 1
     bank: bool = False
+    bank_rollouts: int = 0
     growing_bank: bool = False
     solved_tasks: bool = False
 

@@ -6,9 +6,22 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
+from pydantic import Field
+
 from lopd_gym.episode import Episode
 from lopd_gym.learner import Needs
-from lopd_learners.distillation import ContextDistillation, shown
+from lopd_learners.distillation import ContextDistillation, DistillationConfig, shown
+
+
+class GoldConfig(DistillationConfig):
+    """Options of distillation from known solutions.
+
+    Attributes:
+        bank_rollouts: Episodes of the base policy whose successes are the solutions.
+    """
+
+    bank_rollouts: int = Field(320, ge=0)
+
 
 Gold = dict[tuple[str, str], tuple[float, Mapping[str, str]]]
 """By environment and task: the score of its best known success, and what is shown of it."""
@@ -20,7 +33,7 @@ class GoldDistillation(ContextDistillation):
     @classmethod
     def needs(cls, config: Any) -> Needs:
         """A bank, and tasks that it holds a solution of."""
-        return Needs(bank=True, solved_tasks=True)
+        return Needs(bank=True, bank_rollouts=config.bank_rollouts, solved_tasks=True)
 
     def contexts(self, episodes: Sequence[Episode]) -> list[Mapping[str, str] | None]:
         """Show the task's own solution."""

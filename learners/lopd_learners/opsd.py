@@ -8,9 +8,9 @@ from typing import Any, ClassVar
 from torch import Tensor
 
 from lopd_learners.config import Positive
-from lopd_learners.distillation import TINY_TEMPLATE, DistillationConfig
+from lopd_learners.distillation import TINY_TEMPLATE
 from lopd_learners.forward import divergence_at
-from lopd_learners.gold import GoldDistillation
+from lopd_learners.gold import GoldConfig, GoldDistillation
 from lopd_learners.losses import clipped_forward_kl, forward_kl
 from lopd_learners.rows import Place
 
@@ -21,7 +21,7 @@ TEMPLATE = (
 )
 
 
-class OPSDConfig(DistillationConfig):
+class OPSDConfig(GoldConfig):
     """Options of OPSD.
 
     Attributes:
@@ -45,6 +45,7 @@ class OPSD(GoldDistillation):
     presets: ClassVar[dict[str, dict[str, Any]]] = {
         "paper": {},
         "tiny": {
+            "bank_rollouts": 192,
             "template": TINY_TEMPLATE,
             "place": "user",
             "entry_clip": None,

@@ -7,9 +7,9 @@ from typing import Any, ClassVar, Literal
 from torch import Tensor
 
 from lopd_learners.config import Positive, Share
-from lopd_learners.distillation import TINY_TEMPLATE, DistillationConfig
+from lopd_learners.distillation import TINY_TEMPLATE
 from lopd_learners.forward import divergence_at
-from lopd_learners.gold import GoldDistillation
+from lopd_learners.gold import GoldConfig, GoldDistillation
 from lopd_learners.losses import forward_kl
 
 TEMPLATE = (
@@ -18,7 +18,7 @@ TEMPLATE = (
 )
 
 
-class SDFTConfig(DistillationConfig):
+class SDFTConfig(GoldConfig):
     """Options of SDFT."""
 
     template: str = TEMPLATE
@@ -39,6 +39,7 @@ class SDFT(GoldDistillation):
     presets: ClassVar[dict[str, dict[str, Any]]] = {
         "paper": {},
         "tiny": {
+            "bank_rollouts": 192,
             "template": TINY_TEMPLATE,
             "lr": 1e-3,
             "skip_first": 0,

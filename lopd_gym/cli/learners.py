@@ -54,7 +54,9 @@ def in_words(needs: Needs) -> str:
     count = needs.episodes_per_task
     words = ["1 episode of a task" if count == 1 else f"{count} episodes of a task in each step"]
     if needs.bank:
-        words.append("a bank of the base's own successes")
+        words.append(f"a bank of the base's own successes, from {needs.bank_rollouts} rollouts")
+    if needs.growing_bank:
+        words.append("successes of training enter the bank too")
     if needs.solved_tasks:
         words.append("trains only on tasks that the bank solves")
     return "; ".join(words)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from lopd_gym.episode import Sampling
 from lopd_gym.errors import UsageError, unknown_name
@@ -87,7 +87,6 @@ class RunSettings(Section):
         env: Name and options of the environment.
         learner: Name and options of the learner, its preset included.
         rollouts: Training episodes in all, those that fill the bank included.
-        bank_rollouts: Episodes of the base policy that fill the bank.
         bank_from: A file of experiences (``bank export``) that the bank starts with.
         bank_min_score: Score from which such an episode becomes an experience.
         episodes_per_step: Episodes that one update of the learner consumes.
@@ -101,7 +100,6 @@ class RunSettings(Section):
     model: ModelSettings = ModelSettings()
     seed: int = 0
     rollouts: int = Field(1_600, ge=1)
-    bank_rollouts: int = Field(320, ge=0)
     bank_from: str | None = None
     bank_min_score: float = Field(0.8, ge=0, le=1)
     episodes_per_step: int = Field(32, ge=1)
@@ -112,15 +110,6 @@ class RunSettings(Section):
     embedder: str = "hashing"
     max_failure_rate: float = Field(0.2, ge=0, le=1)
     tracker: Literal["none", "tensorboard", "trackio", "wandb"] = "none"
-
-    @model_validator(mode="after")
-    def _budget_holds_a_step(self) -> RunSettings:
-        if self.rollouts - self.bank_rollouts < self.episodes_per_step:
-            raise ValueError(
-                f"rollouts ({self.rollouts}) must cover bank_rollouts ({self.bank_rollouts}) "
-                f"and at least one step of {self.episodes_per_step} episodes"
-            )
-        return self
 
     @property
     def label(self) -> str:
@@ -140,7 +129,7 @@ class Budget:
         """Divide a run's rollouts; what a learner without a bank saves is spent on training.
 
         Raises:
-            UsageError: A step cannot hold whole groups of episodes.
+            UsageError: A step cannot hold whole groups of episodes, or the rollouts no step.
         """
         group, step = needs.episodes_per_task, settings.episodes_per_step
         if step % group:
@@ -148,14 +137,18 @@ class Budget:
                 f"'{settings.learner['name']}' plays {group} episodes of each task, so "
                 f"episodes_per_step must be a multiple of {group}, found {step}."
             )
-        bank = settings.bank_rollouts if needs.bank else 0
+        bank = needs.bank_rollouts if needs.bank else 0
+        if settings.rollouts - bank < step:
+            raise UsageError(
+                f"The rollouts ({settings.rollouts}) must cover those that fill the bank ({bank}) "
+                f"and at least one step of {step} episodes: raise rollouts."
+            )
         return cls(bank, (settings.rollouts - bank) // step)
 
 
 TINY_DEFAULTS: dict[str, Any] = {
     "model": {"student": {"kind": "full"}},
     "rollouts": 672,
-    "bank_rollouts": 192,
     "episodes_per_step": 48,
     "max_new_tokens": 48,
     "limits": {"concurrency": 64, "max_tokens": 4_096},

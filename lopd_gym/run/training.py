@@ -139,8 +139,8 @@ class TrainingRun:
         self.reporter.say(
             f"NO TRAINING: no episode that fills the bank scored {self.settings.bank_min_score} or "
             "more, so there is no experience to learn from and the student stays as the base. "
-            "Raise bank_rollouts, lower bank_min_score, start from a stronger model, or name a "
-            "file of experiences with bank_from."
+            "Raise learner.bank_rollouts, lower bank_min_score, start from a stronger model, or "
+            "name a file of experiences with bank_from."
         )
         return False
 

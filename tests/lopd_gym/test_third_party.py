@@ -99,7 +99,7 @@ def test_a_third_partys_environment_is_found_shown_and_played(package: Path) -> 
 def test_a_third_partys_learner_trains_and_its_student_comes_out(package: Path) -> None:
     assert "Scales all weights." in lopd_gym(package, "learners", "list")
     arguments = ("run", "--env", "thermostat", "--learner", "shrink", "--out", "one")
-    small = ("rollouts=8", "bank_rollouts=0", "episodes_per_step=4", "evaluation.tasks=3")
+    small = ("rollouts=8", "episodes_per_step=4", "evaluation.tasks=3")
     changes = [part for change in small for part in ("--set", change)]
     said = lopd_gym(package, *arguments, *changes, "--set", "learner.scale=0.5")
     assert "student - base, greedy" in said

@@ -28,6 +28,7 @@ class LOPDConfig(BaseModel):
         latents: Latent vectors of each experience (K).
         support: Tokens of the teacher's support, beside the tail (M).
         self_retrieval: Whether a task's own past success may be retrieved.
+        bank_rollouts: Episodes of the base policy that fill the bank before training.
         grow_bank: Whether successes of training enter the bank too, for the steps after them.
         margin: Log-ratio by which the teacher should lead, in nats per token (m).
         beta: Starting value of the margin's dual variable.
@@ -66,6 +67,7 @@ class LOPDConfig(BaseModel):
     latents: int = Field(32, ge=1)
     support: int = Field(20, ge=1)
     self_retrieval: bool = False
+    bank_rollouts: int = Field(320, ge=0)
     grow_bank: bool = False
     margin: float = 0.05
     beta: float = Field(0.0, ge=0)
@@ -100,6 +102,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "items": 2,
         "latents": 8,
         "support": 16,
+        "bank_rollouts": 48,
         "grow_bank": True,
         "margin": 0.005,
         "beta_cap": 2.0,

@@ -87,7 +87,12 @@ class LOPD(Learner):
     @classmethod
     def needs(cls, config: Any) -> Needs:
         """One episode for each task, and a bank."""
-        return Needs(episodes_per_task=1, bank=True, growing_bank=config.grow_bank)
+        return Needs(
+            episodes_per_task=1,
+            bank=True,
+            bank_rollouts=config.bank_rollouts,
+            growing_bank=config.grow_bank,
+        )
 
     def prepare(self, successes: Sequence[Episode], progress: Progress) -> None:
         """Fit the composer to the base policy's own successes, and keep it as the anchor."""

@@ -64,7 +64,7 @@ def one_sentence(said: str) -> str:
         ((*RUN, "--set", "rollouts=many"), "found 'many'"),
         ((*RUN, "--set", "model=5"), "'model'"),
         ((*RUN, "--set", "env=5"), "--env NAME"),
-        ((*RUN, "--rollouts", "200"), "must cover bank_rollouts"),
+        ((*RUN, "--rollouts", "90"), "must cover those that fill the bank (48)"),
         ((*RUN, "--set", "evaluation.split=tset"), "did you mean 'test'"),
         ((*RUN, "--chat-format", "qwn"), "did you mean 'qwen3'"),
         ((*RUN, "--config", "absent.toml"), "absent.toml"),
@@ -187,7 +187,7 @@ def test_data_that_is_absent_or_truncated(fails: Fails, tmp_path: Path, data_fol
 
 def test_ctrl_c_shows_how_to_go_on_and_going_on_works(tmp_path: Path) -> None:
     folder, log = tmp_path / "run", tmp_path / "run.log"
-    small = ("rollouts=40", "bank_rollouts=32", "episodes_per_step=8", "evaluation.tasks=8")
+    small = ("rollouts=40", "learner.bank_rollouts=32", "episodes_per_step=8", "evaluation.tasks=8")
     small += ("evaluation.every=0", "limits.concurrency=8", "learner.cold_start_steps=1")
     process = start_or_resume(folder, *RUN, *(part for s in small for part in ("--set", s)))
     wait_for_growth(folder / "episodes" / "bank.jsonl", process)

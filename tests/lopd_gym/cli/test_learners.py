@@ -44,11 +44,15 @@ def test_the_list_says_what_each_needs(said: Said) -> None:
     [
         (Needs(), "1 episode of a task"),
         (Needs(episodes_per_task=8), "8 episodes of a task in each step"),
-        (Needs(bank=True), "1 episode of a task; a bank of the base's own successes"),
         (
-            Needs(4, bank=True, solved_tasks=True),
-            "4 episodes of a task in each step; a bank of the base's own successes; trains only on "
-            "tasks that the bank solves",
+            Needs(bank=True, bank_rollouts=48, growing_bank=True),
+            "1 episode of a task; a bank of the base's own successes, from 48 rollouts; successes "
+            "of training enter the bank too",
+        ),
+        (
+            Needs(4, bank=True, bank_rollouts=9, solved_tasks=True),
+            "4 episodes of a task in each step; a bank of the base's own successes, from 9 "
+            "rollouts; trains only on tasks that the bank solves",
         ),
     ],
 )

@@ -18,7 +18,6 @@ from lopd_gym.cli.main import main
 
 pytestmark = pytest.mark.timeout(600)
 SMALL = (
-    "bank_rollouts=32",
     "episodes_per_step=8",
     "evaluation.tasks=16",
     "evaluation.every=0",

@@ -22,7 +22,7 @@ from tests.lopd_gym.report.page import Page
 from tests.lopd_gym.report.runs import unfinished_run
 from tests.lopd_gym.run.test_run import new_run
 
-SMALL = ("rollouts=48", "bank_rollouts=32", "evaluation.tasks=2", "evaluation.greedy=false")
+SMALL = ("rollouts=48", "learner.bank_rollouts=32", "evaluation.tasks=2", "evaluation.greedy=false")
 
 
 @pytest.fixture(scope="module")

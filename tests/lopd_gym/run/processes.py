@@ -28,7 +28,7 @@ _SERVER.set_forkserver_preload(
 TINY_RUN = (
     *("run", "--env", "envscaler", "--learner", "lopd"),
     *("--set", "rollouts=112"),
-    *("--set", "bank_rollouts=64"),
+    *("--set", "learner.bank_rollouts=64"),
     *("--set", "episodes_per_step=8"),
     *("--set", "evaluation.tasks=16"),
     *("--set", "evaluation.curve_tasks=8"),

@@ -32,7 +32,7 @@ from lopd_gym.run.training import TrainingRun
 
 CHANGES = [
     "rollouts=56",
-    "bank_rollouts=32",
+    "learner.bank_rollouts=32",
     "episodes_per_step=8",
     "evaluation.tasks=16",
     "evaluation.every=0",
@@ -179,8 +179,9 @@ def test_a_damaged_checkpoint_is_named_and_the_one_before_is_as_good(
 
 def test_a_run_without_experiences_says_so_and_keeps_the_base(tmp_path: Path) -> None:
     heard = Heard()
+    few = ("evaluation.tasks=4", "learner.bank_rollouts=16")
     hot = ("sampling.temperature=50", "sampling.top_p=1.0", "max_new_tokens=8")
-    run = new_run(tmp_path / "run", *hot, "evaluation.tasks=4", "bank_rollouts=16", heard=heard)
+    run = new_run(tmp_path / "run", *hot, *few, heard=heard)
     summary = run.go()
     (sentence,) = [line for line in heard.lines if line.startswith("NO TRAINING")]
     assert "no experience to learn from" in sentence
