@@ -44,6 +44,20 @@ def group_advantages(
     return advantages
 
 
+def overlong_penalty(lengths: Tensor, start: int, buffer: int) -> Tensor:
+    """Return what is taken off the scores of long answers (DAPO, arXiv 2503.14476).
+
+    Args:
+        lengths: Sampled tokens of each episode, [N].
+        start: Up to here nothing is taken off.
+        buffer: So many tokens later, and from there on, it is 1; between them it grows linearly.
+
+    Returns:
+        Penalties in [0, 1], [N].
+    """
+    return ((lengths - start) / buffer).clamp(0, 1)
+
+
 def ratio(p_log: Tensor, old_log: Tensor) -> Tensor:
     """Return p / p_old of log-probabilities [...], its logarithm clamped to 20."""
     return (p_log - old_log).clamp(-_MAX_LOG_RATIO, _MAX_LOG_RATIO).exp()

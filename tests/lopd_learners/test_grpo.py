@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+from lopd_learners.grpo.config import PRESETS, GRPOConfig
 from torch import Tensor
 
 from lopd_gym.episode import Episode
@@ -180,6 +181,31 @@ def test_truncated_plays_can_be_masked_but_count_in_their_groups_mean(
     assert equal(gradients[0], expected)
     assert build("grpo").update(episodes)["trained_episodes"] == 4
     assert build("grpo", mask_truncated=True).update([cut_off(e) for e in episodes])["skipped"] == 1
+
+
+def test_long_plays_score_lower_where_an_overlong_penalty_is_asked_for(
+    build: Make, gradients: list[list[Tensor]]
+) -> None:
+    backbone, episodes = backbone_and_group()
+    lengths = [e.sampled_tokens for e in episodes]
+    start, buffer = min(lengths), max(lengths) - min(lengths)
+    lowered = [
+        replace(e, outcome=replace(e.outcome, score=s - (n - start) / buffer))
+        for e, s, n in zip(episodes, SCORES, lengths, strict=True)
+    ]
+    for given in (episodes, lowered):
+        build("grpo", make_backbone(kind="full")).update(given)
+    build("grpo", backbone, overlong_from=start, overlong_buffer=buffer).update(episodes)
+    build("grpo", overlong_from=max(lengths)).update(episodes)
+    plain, expected, penalised, short = gradients
+    assert equal(penalised, expected)
+    assert not equal(penalised, plain)
+    assert equal(short, plain)
+
+
+def test_only_dapo_asks_for_the_overlong_penalty() -> None:
+    asked = {p: GRPOConfig(**changes).overlong_from for p, changes in PRESETS.items()}
+    assert asked == {"paper": None, "tiny": None, "dr-grpo": None, "dapo": 16_384}
 
 
 def test_tokens_beyond_the_limit_are_cut_off(build: Make) -> None:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from lopd_learners.policy_gradient import (
     clipped_surrogate,
     group_advantages,
+    overlong_penalty,
     ratio,
     sampler_weights,
 )
@@ -71,6 +72,12 @@ def test_advantages_of_a_group_sum_to_zero_and_order_does_not_matter(
         torch.tensor([values[i] for i in shuffle]), [groups[i] for i in shuffle], scale
     )
     assert torch.allclose(again, found[list(shuffle)], atol=1e-5)
+
+
+def test_golden_overlong_penalties() -> None:
+    """DAPO's own numbers: an answer of 20,480 tokens, of which the last 4,096 cost."""
+    lengths = torch.tensor([0, 16_384, 17_408, 18_432, 20_480, 30_000])
+    assert overlong_penalty(lengths, 16_384, 4_096).tolist() == [0, 0, 0.25, 0.5, 1, 1]
 
 
 @pytest.mark.parametrize(

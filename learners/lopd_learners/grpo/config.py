@@ -29,6 +29,9 @@ class GRPOConfig(TrainingConfig):
         dynamic_sampling: Whether an update waits, at most 10 steps, until a step's worth of
             groups with a spread has been played (DAPO).
         mask_truncated: Whether episodes that a limit ended are left out of the loss.
+        overlong_from: Sampled tokens of an episode from which its score is lowered, before
+            advantages are computed (DAPO); None for no penalty.
+        overlong_buffer: Over so many tokens more the penalty grows from 0 to its largest, 1.
         mismatch: Correct for a sampler whose probabilities differ, by ``token`` or ``sequence``.
             Exact where sampling is not truncated (top_p 1, top_k 0).
         mismatch_cap: Largest weight of that correction.
@@ -46,6 +49,8 @@ class GRPOConfig(TrainingConfig):
     drop_zero_spread: bool = False
     dynamic_sampling: bool = False
     mask_truncated: bool = False
+    overlong_from: int | None = Field(None, ge=0)
+    overlong_buffer: int = Field(4_096, ge=1)
     mismatch: Mismatch = "none"
     mismatch_cap: Positive = 2.0
     epochs: int = Field(1, ge=1)
@@ -59,5 +64,6 @@ PRESETS: dict[str, dict[str, Any]] = {
         "clip_high": 0.28,
         "dynamic_sampling": True,
         "mask_truncated": True,
+        "overlong_from": 16_384,
     },
 }

@@ -13,7 +13,7 @@ from lopd_gym.episode import Episode
 from lopd_gym.tasks import Termination
 from lopd_learners.forward import TokenRow, log_probs_at, micro_batches
 from lopd_learners.grpo.config import GRPOConfig
-from lopd_learners.policy_gradient import group_advantages
+from lopd_learners.policy_gradient import group_advantages, overlong_penalty
 from lopd_learners.rows import recorded_log_probs, student_row
 
 _CUT_OFF = (Termination.STEP_LIMIT, Termination.TOKEN_LIMIT, Termination.TIMEOUT)
@@ -53,6 +53,9 @@ def make_samples(episodes: Sequence[Episode], config: GRPOConfig) -> list[Sample
     """Give each episode its advantage; leaves out what failed, is masked or has nothing sampled."""
     episodes = [e for e in episodes if not e.failed]
     scores = torch.tensor([e.outcome.score or 0.0 for e in episodes])
+    if config.overlong_from is not None:
+        lengths = torch.tensor([e.sampled_tokens for e in episodes])
+        scores -= overlong_penalty(lengths, config.overlong_from, config.overlong_buffer)
     groups = [(e.task_id, e.policy_version) for e in episodes]
     advantages = group_advantages(scores, groups, config.scale).tolist()
     samples = [
