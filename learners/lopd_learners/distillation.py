@@ -99,6 +99,10 @@ class ContextDistillation(Learner):
     def contexts(self, episodes: Sequence[Episode]) -> list[Mapping[str, str] | None]:
         """Say what each episode's teacher is shown; None leaves the episode out."""
 
+    def template(self, values: Mapping[str, str]) -> str:
+        """Return what the message becomes where these values are shown."""
+        return self.config.template
+
     @abstractmethod
     def divergence(
         self, states: Tensor, teacher: Any, teacher_states: Tensor, sampled: Tensor
@@ -146,7 +150,7 @@ class ContextDistillation(Learner):
                 positions=np.flatnonzero(sample.student.supervised),
                 teacher=target_log_probs(self._teacher, sample.teacher),
                 student=target_log_probs(self._backbone.student, sample.student),
-                context=values["item"],
+                context="\n\n".join(values[n] for n in ("item", "feedback") if n in values),
             )
 
     @property
@@ -159,9 +163,9 @@ class ContextDistillation(Learner):
         return [sample for sample in samples if sample.tokens]
 
     def _sample(self, episode: Episode, values: Mapping[str, str]) -> Sample:
-        config = self.config
+        config, template = self.config, self.template(values)
         rows = privileged_rows(
-            self._backbone, episode, config.template, config.place, values, config.max_tokens
+            self._backbone, episode, template, config.place, values, config.max_tokens
         )
         return Sample(episode, *(_without_first(row, config.skip_first) for row in rows))
 

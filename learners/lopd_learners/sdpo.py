@@ -1,4 +1,7 @@
-"""SDPO: the student follows an average of itself that is shown a successful sibling."""
+"""SDPO: the student follows an average of itself that is shown a successful sibling.
+
+Where it is asked for, the teacher is also told which checks the student's own attempt missed.
+"""
 
 from __future__ import annotations
 
@@ -27,6 +30,11 @@ TEMPLATE = (
     "out every step yourself."
 )
 
+FEEDBACK_TEMPLATE = (
+    "{message}\n\nSolve it correctly, carrying out every step yourself. This is what was wrong "
+    "with an earlier attempt:\n{feedback}"
+)
+
 
 class SDPOConfig(DistillationConfig):
     """Options of SDPO; the defaults are those of the LOPD paper's baseline.
@@ -38,6 +46,10 @@ class SDPOConfig(DistillationConfig):
             Jensen-Shannon divergence.
         threshold: Score from which a sibling counts as a solution.
         own_success: Whether a success may be shown to its own teacher.
+        feedback: Whether a teacher is told which checks its unsuccessful episode missed: never
+            (``off``), where there is no solution to show (``alone``), or ``beside`` one too.
+        feedback_template: What the message becomes then, before a solution is put to it:
+            ``{feedback}`` lists those checks.
     """
 
     template: str = TEMPLATE
@@ -48,6 +60,8 @@ class SDPOConfig(DistillationConfig):
     divergence_weight: Share = 1.0
     threshold: float = Field(1.0, gt=0, le=1)
     own_success: bool = False
+    feedback: Literal["off", "alone", "beside"] = "off"
+    feedback_template: str = FEEDBACK_TEMPLATE
 
 
 class SDPO(ContextDistillation):
@@ -76,15 +90,35 @@ class SDPO(ContextDistillation):
         return {**super().update(episodes), "solved_groups": share}
 
     def contexts(self, episodes: Sequence[Episode]) -> list[Mapping[str, str] | None]:
-        """Show the first successful sibling."""
-        return [self._sibling(episode, episodes) for episode in episodes]
+        """Show the first successful sibling, feedback on the episode itself, or both."""
+        return [self._context(episode, episodes) or None for episode in episodes]
 
-    def _sibling(self, episode: Episode, episodes: Sequence[Episode]) -> Mapping[str, str] | None:
+    def template(self, values: Mapping[str, str]) -> str:
+        """Put the feedback to the message, and a solution to what comes of it."""
+        config = self.config
+        whole = config.template if "trace" in values else "{message}"
+        inner = config.feedback_template if "feedback" in values else "{message}"
+        return whole.replace("{message}", inner)
+
+    def _context(self, episode: Episode, episodes: Sequence[Episode]) -> dict[str, str]:
+        values = self._sibling(episode, episodes)
+        if self.config.feedback == "beside" or (self.config.feedback == "alone" and not values):
+            values |= self._feedback(episode)
+        return values
+
+    def _feedback(self, episode: Episode) -> dict[str, str]:
+        missed = [check for check in episode.outcome.checks if not check.passed]
+        if self._solved(episode) or not missed:
+            return {}
+        lines = [f"- {check.name}" + (f": {check.error}" * bool(check.error)) for check in missed]
+        return {"feedback": "\n".join(lines)}
+
+    def _sibling(self, episode: Episode, episodes: Sequence[Episode]) -> dict[str, str]:
         for other in episodes:
             mine = other is episode and not self.config.own_success
             if other.task_id == episode.task_id and self._solved(other) and not mine:
                 return shown(other.instruction, write_trace(other.actions))
-        return None
+        return {}
 
     def _solved(self, episode: Episode) -> bool:
         return (episode.outcome.score or 0.0) >= self.config.threshold and bool(episode.actions)

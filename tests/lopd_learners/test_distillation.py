@@ -27,6 +27,7 @@ from torch import Tensor
 
 from lopd_gym.bank import Bank, Experience
 from lopd_gym.policy.backbone import Backbone
+from lopd_gym.tasks import Check
 from tests.lopd_gym.policy.models import make_backbone
 from tests.lopd_learners.lopd.setting import make_task, spelled
 from tests.lopd_learners.setting import (
@@ -273,6 +274,63 @@ def test_a_step_without_a_success_is_skipped_and_says_so(build: Make) -> None:
     assert same(before, state(learner))
     metrics = learner.update(step(learner.context.backbone))
     assert (metrics["solved_groups"], metrics["context_share"]) == (1.0, 7 / 8)
+
+
+CHECKS = (Check("it is lent", False, "KeyError: 7"), Check("it is there", True))
+FEEDBACK = "- it is lent: KeyError: 7"
+
+
+def prompts(learner: Any, episodes: list[Any]) -> list[str]:
+    """What the teacher of each episode reads before the first answer; nothing where none is."""
+    backbone, texts = learner.context.backbone, []
+    for episode, values in zip(episodes, learner.contexts(episodes), strict=True):
+        if values is None:
+            texts.append("")
+            continue
+        row = learner._sample(episode, values).teacher
+        prefix = len(row.ids) - len(episode.token_ids) + episode.prefix_len
+        texts.append(backbone.decode(row.ids[:prefix].tolist()))
+    return texts
+
+
+@pytest.mark.parametrize(
+    ("feedback", "scores", "solution", "told"),
+    [
+        ("off", (0.0, 0.0), [False, False], [False, False]),
+        ("off", (0.0, 1.0), [True, False], [False, False]),
+        ("alone", (0.0, 0.0), [False, False], [True, True]),
+        ("alone", (0.0, 1.0, 1.0), [True] * 3, [False] * 3),
+        ("beside", (0.0, 1.0, 1.0), [True] * 3, [True, False, False]),
+        ("beside", (0.0, 1.0), [True, False], [True, False]),  # nothing is wrong with a success
+    ],
+)
+def test_feedback_is_in_the_teachers_prompt_only_where_it_is_asked_for(
+    build: Make, feedback: str, scores: tuple[float, ...], solution: list[bool], told: list[bool]
+) -> None:
+    learner = build("sdpo", feedback=feedback)
+    episodes = [
+        replace(e, outcome=replace(e.outcome, checks=CHECKS))
+        for e in group(learner.context.backbone, 0, scores)
+    ]
+    found = prompts(learner, episodes)
+    assert ["Correct solution:" in text for text in found] == solution
+    assert [FEEDBACK in text for text in found] == told
+    assert not any("it is there" in text for text in found if "find(" not in text)
+    assert all(make_task(0).instruction in text for text in found if text)
+    views = [learner.token_view(e, episodes) for e in episodes]
+    assert [view is not None and FEEDBACK in view.context for view in views] == told
+    assert learner.update(episodes)["trained_episodes"] == sum(map(bool, found))
+
+
+def test_feedback_is_that_on_the_episode_itself(build: Make) -> None:
+    learner = build("sdpo", feedback="beside")
+    episodes = [
+        replace(e, outcome=replace(e.outcome, checks=(Check(f"check {e.attempt}", False),)))
+        for e in group(learner.context.backbone, 0, (0.0, 0.5))
+    ]
+    assert [x["feedback"] for x in learner.contexts(episodes)] == ["- check 0", "- check 1"]
+    unchecked = group(learner.context.backbone, 0, (0.0, 0.0))
+    assert learner.contexts(unchecked) == [None, None]
 
 
 # -- the averaged teacher ------------------------------------------------------------------------
