@@ -11,14 +11,21 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Literal
 
+import numpy as np
 import torch
 from pydantic import Field
 from torch import Tensor
 
 from lopd_gym.episode import Episode
-from lopd_gym.learner import LearnerContext, Metrics
+from lopd_gym.learner import LearnerContext, Metrics, TokenView
 from lopd_learners.distillation import TINY_TEMPLATE
-from lopd_learners.forward import base_precision, micro_batches, supervised_states
+from lopd_learners.forward import (
+    TokenRow,
+    base_precision,
+    micro_batches,
+    supervised_states,
+    target_log_probs,
+)
 from lopd_learners.grpo import GRPO, GRPOConfig
 from lopd_learners.grpo.sample import Sample, sampled_log_probs, split, temperature_of
 from lopd_learners.losses import weighted_k3
@@ -123,17 +130,8 @@ class SkillSD(GRPO):
     @torch.no_grad()
     def _teach(self, samples: Sequence[Sample], shown: Mapping[str, Skill]) -> None:
         """Note how the student, before its step, scores its tokens with a skill in its prompt."""
-        config, student, rows = self.config, self._backbone.student, []
-        for x in samples:
-            _, row = privileged_rows(
-                self._backbone,
-                x.episode,
-                config.template,
-                config.place,
-                shown[x.episode.task_id].shown(),
-                config.max_tokens,
-            )
-            rows.append(row)
+        config, student = self.config, self._backbone.student
+        rows = [self._rows(x.episode, shown[x.episode.task_id].shown())[1] for x in samples]
         for group in micro_batches([len(row.ids) for row in rows], config.micro_batch_tokens):
             part, mine = [samples[i] for i in group], [rows[i] for i in group]
             with base_precision(self._backbone):
@@ -141,6 +139,33 @@ class SkillSD(GRPO):
                 q_log = sampled_log_probs(student, states, mine, temperature_of(part))
             for x, piece in zip(part, split(q_log, part), strict=True):
                 x.teacher_log = piece
+
+    def _rows(self, episode: Episode, values: Mapping[str, str]) -> tuple[TokenRow, TokenRow]:
+        """Return the student's row and that of the teacher, who is shown a skill."""
+        config = self.config
+        return privileged_rows(
+            self._backbone, episode, config.template, config.place, values, config.max_tokens
+        )
+
+    def token_view(self, episode: Episode, step: Sequence[Episode]) -> TokenView | None:
+        """Compare the student with itself when it is shown the skill that the step would choose."""
+        key = self._key(episode)
+        number = self.skills.choose(key)
+        if number is None:
+            return None
+        values = self.skills.skill(key, number).shown()
+        row, teacher_row = self._rows(episode, values)
+        if not row.supervised.any():
+            return None
+        with base_precision(self._backbone):
+            return TokenView(
+                positions=np.flatnonzero(row.supervised),
+                teacher=target_log_probs(self._backbone.student, teacher_row),
+                student=target_log_probs(self._backbone.student, row),
+                context="\n\n".join(
+                    v for n, v in values.items() if f"{{{n}}}" in self.config.template
+                ),
+            )
 
     def _distillation(self, part: Sequence[Sample], p_log: Tensor, ratios: Tensor) -> Tensor:
         """Weighted k3 to the teacher at tokens of episodes that were shown a skill, [S]."""
