@@ -1,8 +1,9 @@
 """EnvScaler steps per second through the worker process: one environment, then several at once.
 
-    python -m benchmarks.envscaler_steps FOLDER
+    python -m benchmarks.envscaler_steps FOLDER [SANDBOX ...]
 
-FOLDER holds the EnvScaler release or a part of it. Each episode opens a task, makes 15 random,
+FOLDER holds the EnvScaler release or a part of it; SANDBOX is a backend (default: process and the
+strongest that works here). Each episode opens a task, makes 15 random,
 well-typed calls and submits; every step is a round trip to the sandboxed process.
 """
 
@@ -16,9 +17,11 @@ from pathlib import Path
 
 import numpy as np
 from lopd_envs.envscaler import make_envscaler
+from lopd_envs.envscaler.corpus import load_corpus
 
 from benchmarks.report import report
 from lopd_gym.env import EpisodeRules, ToolEnv
+from lopd_gym.isolation import strongest
 from lopd_gym.messages import AssistantMessage
 from lopd_gym.policy.scripted import random_calls
 
@@ -32,22 +35,36 @@ RULES = EpisodeRules(on_exception="observation", max_turns=CALLS + 1)
 def main() -> None:
     folder = Path(sys.argv[1])
     started = time.perf_counter()
-    env = make_envscaler("train", folder, RULES)
-    load_s = time.perf_counter() - started
-    play(env, 1)  # start the process
+    load_corpus(folder)
+    report("envscaler data", {"seconds to load": (time.perf_counter() - started, None)})
+    for sandbox in sys.argv[2:] or dict.fromkeys(("process", strongest())):
+        measure(folder, sandbox)
+
+
+def measure(folder: Path, sandbox: str) -> None:
+    """Play and print, through one backend."""
+
+    def make() -> ToolEnv:
+        return make_envscaler("train", folder, RULES, sandbox=sandbox)
+
+    env = make()
+    started = time.perf_counter()
+    env.reset(seed=0)
+    first_s = time.perf_counter() - started
+    play(env, 1)
     started = time.perf_counter()
     step_s = play(env, EPISODES)
     whole_s = time.perf_counter() - started
-    several_s = play_several([make_envscaler("train", folder, RULES) for _ in range(PARALLEL)])
+    several_s = play_several([make() for _ in range(PARALLEL)])
     steps = EPISODES * CALLS
     report(
-        "envscaler through the worker",
+        f"envscaler through the worker, sandbox {sandbox}",
         {
             "steps per second, one environment": (steps / step_s, TARGET),
             "same, opening and verifying included": (steps / whole_s, None),
             "episodes per second, one environment": (EPISODES / whole_s, None),
             f"steps per second, {PARALLEL} threads, all included": (steps / several_s, None),
-            "seconds to load the data": (load_s, None),
+            "milliseconds to open the first task": (first_s * 1_000, None),
         },
     )
     env.close()

@@ -55,6 +55,7 @@ def strongest() -> str:
         lacking = [f"{name}: {p.detail}" for name, p in found.items() if p.isolation is None]
         raise InfrastructureError(
             f"No sandbox that isolates works here ({'; '.join(lacking) or 'none is registered'}). "
-            "Mend one (lopd-gym sandbox doctor), or name 'process' to run without isolation."
+            "Install or mend one (lopd-gym sandbox doctor), or run without isolation by naming it: "
+            "--set env.sandbox=process."
         )
     return best

@@ -36,7 +36,7 @@ def maker(request: pytest.FixtureRequest) -> Maker:
     if request.param == "starter":
         return StarterEnv
     folder: Path = request.getfixturevalue("data_folder") / "envscaler"
-    return lambda: make_envscaler(data=folder)
+    return lambda: make_envscaler(data=folder, sandbox="process")
 
 
 @VECTORS

@@ -16,7 +16,7 @@ from lopd_envs.envscaler.rules import PRESETS, preset_rules
 from lopd_envs.envscaler.starter.env import StarterEnv
 from lopd_gym.env import EpisodeRules, ToolEnv
 from lopd_gym.errors import UsageError
-from lopd_gym.isolation import open_sandbox
+from lopd_gym.isolation import STRONGEST, open_sandbox
 from lopd_gym.tasks import TRAIN_SPLIT
 
 __all__ = ["PRESETS", "ReleaseEnv", "StarterEnv", "make_envscaler"]
@@ -27,7 +27,7 @@ def make_envscaler(
     data: Path | str | None = None,
     rules: EpisodeRules | None = None,
     preset: str | None = None,
-    sandbox: str = "process",
+    sandbox: str = STRONGEST,
 ) -> ToolEnv:
     """EnvScaler's verified business systems; a starter suite where the release is absent.
 
@@ -36,8 +36,9 @@ def make_envscaler(
         data: Folder with the release or a part of it; default: the pulled release, if present.
         rules: Rules of an episode.
         preset: Rules by name instead: ``upstream`` or ``lopd`` (the default for the release).
-        sandbox: Isolation backend that plays the release's class sources: ``process`` keeps
-            accidents in, ``auto`` is the strongest that works here (``lopd-gym sandbox doctor``).
+        sandbox: Isolation backend that plays the release's class sources; ``auto`` is the
+            strongest that works here. ``process`` does not isolate, and is never chosen by itself.
+            The starter suite is this project's own code and needs none.
 
     Raises:
         UsageError: No such split, preset or sandbox, or both rules and a preset.

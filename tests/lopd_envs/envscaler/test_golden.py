@@ -24,7 +24,7 @@ def folder(data_folder: Path) -> Path:
 def envs(folder: Path) -> Iterator[dict[str, ToolEnv]]:
     """One environment for each split, long enough for every recorded episode."""
     rules = EpisodeRules(max_turns=100, several_calls="first", max_observation_chars=1_000_000)
-    made = {split: make_envscaler(split, data=folder, rules=rules) for split in SPLITS}
+    made = {split: make_envscaler(split, folder, rules, sandbox="process") for split in SPLITS}
     yield made
     for env in made.values():
         env.close()

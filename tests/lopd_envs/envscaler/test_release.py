@@ -46,7 +46,9 @@ def env(folder: Path, request: pytest.FixtureRequest) -> Iterator[ReleaseEnv]:
     rules = None
     if request.param == "observation":
         rules = LOPD.model_copy(update={"on_exception": "observation"})
-    made = make_envscaler(data=folder, rules=rules, preset=None if rules else request.param)
+    made = make_envscaler(
+        data=folder, rules=rules, preset=None if rules else request.param, sandbox="process"
+    )
     assert isinstance(made, ReleaseEnv)
     made.reset(seed=0, options={"task": TASK})
     yield made
@@ -126,7 +128,7 @@ def test_the_worker_itself_refuses_what_is_no_tool(tmp_path: Path, name: str) ->
 def test_rules_of_the_presets(folder: Path, golden: dict[str, Any]) -> None:
     assert (UPSTREAM.max_turns, UPSTREAM.at_limit) == (30, "zero")
     for preset, turns, expected in (("upstream", 30, 0.0), ("lopd", 29, golden["noop_reward"])):
-        env = make_envscaler(data=folder, preset=preset)
+        env = make_envscaler(data=folder, preset=preset, sandbox="process")
         env.reset(seed=0, options={"task": TASK})
         for _ in range(turns - 1):
             assert not env.step(call(LIST))[3]
@@ -137,7 +139,7 @@ def test_rules_of_the_presets(folder: Path, golden: dict[str, Any]) -> None:
 
 
 def test_only_the_first_call_counts_and_any_text_submits(folder: Path) -> None:
-    env = make_envscaler(data=folder)
+    env = make_envscaler(data=folder, sandbox="process")
     env.reset(seed=0, options={"task": TASK})
     for _ in range(10):  # unreadable replies are not capped
         assert not env.step(AssistantMessage(parse_error="no"))[3]
@@ -192,7 +194,7 @@ def test_a_seed_fixes_ids_times_and_chance(tmp_path: Path) -> None:
 
 def test_threads_play_at_once(folder: Path, golden: dict[str, Any]) -> None:
     def play(seed: int) -> float:
-        env = make_envscaler(data=folder)
+        env = make_envscaler(data=folder, sandbox="process")
         try:
             return sum(
                 solve(env, golden) for _ in range(3) if env.reset(seed=seed, options={"task": TASK})
@@ -238,7 +240,7 @@ def test_scores_beside_the_reward() -> None:
 
 def test_no_check_of_the_data_misses_a_name(folder: Path) -> None:
     for split in SPLITS:
-        env = make_envscaler(split, data=folder)
+        env = make_envscaler(split, data=folder, sandbox="process")
         assert isinstance(env, ReleaseEnv)
         for task in env.tasks(split):
             assert name_errors(env.noop_checks(task.id)) == 0
@@ -247,8 +249,8 @@ def test_no_check_of_the_data_misses_a_name(folder: Path) -> None:
 
 @pytest.mark.filterwarnings("ignore")
 def test_gymnasiums_checker_make_and_wrappers(folder: Path, golden: dict[str, Any]) -> None:
-    check_env(make_envscaler(data=folder), skip_render_check=True)
-    made = gymnasium.make("lopd_gym/envscaler-v0", data=folder)
+    check_env(make_envscaler(data=folder, sandbox="process"), skip_render_check=True)
+    made = gymnasium.make("lopd_gym/envscaler-v0", data=folder, sandbox="process")
     assert isinstance(made.unwrapped, ReleaseEnv)
     wrapped: gymnasium.Env[Any, Any] = TimeLimit(made, max_episode_steps=50)
     wrapped.reset(seed=0, options={"task": TASK})
@@ -272,10 +274,10 @@ def test_the_starter_suite_stands_in_for_an_absent_release(
 
 def test_unknown_names_are_refused(folder: Path) -> None:
     with pytest.raises(UsageError, match="No split is called 'trian'; did you mean 'train'"):
-        make_envscaler("trian", data=folder)
+        make_envscaler("trian", data=folder, sandbox="process")
     with pytest.raises(UsageError, match="No sandbox is called 'proces'"):
         make_envscaler(data=folder, sandbox="proces")
-    env = make_envscaler(data=folder)
+    env = make_envscaler(data=folder, sandbox="process")
     with pytest.raises(UsageError, match="No task 'env_0'"):
         env.reset(options={"task": "env_0"})
     with pytest.raises(UsageError, match="call reset"):

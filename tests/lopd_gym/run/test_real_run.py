@@ -43,7 +43,7 @@ CHANGES = [
 
 def golden_experiences(data: Path, path: Path) -> int:
     """Write the golden episodes of training tasks as a file of experiences."""
-    env = make_envscaler("train", data=str(data))
+    env = make_envscaler("train", data=str(data), sandbox="process")
     tasks = {task.id: task for task in env.tasks("train")}
     found = []
     for golden in json.loads((data / "golden_episodes.json").read_text()):
@@ -62,7 +62,7 @@ def test_lopd_trains_smollm2_on_release_tasks(data_folder: Path, tmp_path: Path)
     data = data_folder / "envscaler"
     assert golden_experiences(data, tmp_path / "experiences.jsonl") >= 2
     values: dict[str, Any] = {
-        "env": {"name": "envscaler", "data": str(data)},
+        "env": {"name": "envscaler", "data": str(data), "sandbox": "process"},
         "learner": {"name": "lopd"},
         "model": {"source": str(smollm_file())},
         "bank_from": str(tmp_path / "experiences.jsonl"),
