@@ -84,13 +84,17 @@ class WebFile:
 
 @dataclass(frozen=True, slots=True)
 class DataSet:
-    """The files that a benchmark needs, and under which licence they come."""
+    """The files that a benchmark needs, and under which licence they come.
+
+    ``by_hand`` says how to get data whose files are not pinned, so not fetched either.
+    """
 
     name: str
     summary: str
     license: str
     source: str
     files: tuple[DataFile | WebFile, ...]
+    by_hand: str = ""
 
     @property
     def folder(self) -> Path:
@@ -100,7 +104,7 @@ class DataSet:
     @property
     def present(self) -> bool:
         """Whether all files are there; does not look inside them."""
-        return all((self.folder / f.filename).is_file() for f in self.files)
+        return bool(self.files) and all((self.folder / f.filename).is_file() for f in self.files)
 
     def pull(self, on_file: Callable[[DataFile | WebFile], None] = lambda _: None) -> Path:
         """Fetch what is missing or altered, verify it, and return the folder.
@@ -109,8 +113,11 @@ class DataSet:
             on_file: Called with each file before it is fetched.
 
         Raises:
-            DataError: The network cannot be reached, or sent something else than the pinned file.
+            DataError: The network cannot be reached, or sent something else than the pinned file,
+                or the data is to be fetched by hand.
         """
+        if self.by_hand:
+            raise DataError(self.by_hand)
         for file in self.files:
             path = self.folder / file.filename
             if path.is_file() and sha256(path) == file.sha256:
@@ -126,6 +133,8 @@ class DataSet:
 
     def verify(self) -> None:
         """Hash the pulled files again; raises `DataError` for the first that is not as pinned."""
+        if self.by_hand:
+            raise DataError(self.by_hand)
         for file in self.files:
             path = self.folder / file.filename
             if not path.is_file():

@@ -103,6 +103,14 @@ class ToolEnv(gymnasium.Env[Observation, AssistantMessage]):
         """Return turns that solve the task, or None where no solution is known."""
         return None
 
+    def impossible(self, task: Task) -> bool:
+        """Whether not even the known solution passes, by a fault of the benchmark's own."""
+        return False
+
+    def asks_for_nothing(self, task: Task) -> bool:
+        """Whether doing nothing is right, so that it rightly succeeds."""
+        return False
+
     @property
     def label(self) -> str:
         """What scores are labelled with: the name, and the data set where there are several."""

@@ -23,8 +23,10 @@ def list_command() -> None:
     table = Table("data set", "what it is", "licence", "here", "folder")
     for name in names(DATASETS):
         data = find(name)
-        here = "yes" if data.present else "no"
-        table.add_row(name, data.summary, data.license, here, str(data.folder))
+        here = "by hand" if data.by_hand else "yes" if data.present else "no"
+        table.add_row(
+            name, data.summary, data.license, here, "" if data.by_hand else str(data.folder)
+        )
     Console().print(table)
 
 

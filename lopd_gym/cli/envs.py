@@ -1,4 +1,4 @@
-"""``lopd-gym envs``: which environments there are, and what one looks like."""
+"""``lopd-gym envs``: which environments there are, what one looks like, whether it is sound."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ import typer
 from rich.table import Table
 
 from lopd_gym.cli.console import console as make_console
+from lopd_gym.cli.envs_check import check_command
 from lopd_gym.cli.options import DataOption, env_section
 
-app = typer.Typer(help="List and show environments.", no_args_is_help=True)
+app = typer.Typer(help="List, show and check environments.", no_args_is_help=True)
+app.command("check")(check_command)
 
 
 @app.command("list")

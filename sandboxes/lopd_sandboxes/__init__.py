@@ -4,8 +4,9 @@
 `output.py` (a program that ends), `session.py` (one that stays and answers requests), `scratch.py`
 (the folder of either) and `launch.py` (what a child does before it becomes the program).
 `bubblewrap.py` isolates, with `rootfs.py` (what programs see), `seccomp.py` (the system calls they
-may make) and `cgroup.py` (what the kernel limits). `docker/` runs containers. Backends are
-found by name, through the entry-point group ``lopd_gym.sandboxes``.
+may make), `cgroup.py` (what the kernel limits) and `reaper.py` (what a killed owner was starting).
+`docker/` runs containers. Backends are found by name, through the entry-point group
+``lopd_gym.sandboxes``.
 """
 
 from __future__ import annotations

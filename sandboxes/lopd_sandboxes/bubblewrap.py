@@ -16,6 +16,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
+import uuid
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from functools import cache
@@ -24,13 +25,14 @@ from typing import IO
 from lopd_gym.containment import broken_walls
 from lopd_gym.errors import InfrastructureError
 from lopd_gym.sandbox import PYTHON, Isolation, Limits, Probe, RunResult
+from lopd_sandboxes import reaper
 from lopd_sandboxes.cgroup import ControlGroup, usable_parents
 from lopd_sandboxes.paths import inside
 from lopd_sandboxes.process import tasks_of_user
 from lopd_sandboxes.rootfs import python_root
 from lopd_sandboxes.seccomp import compiled
 from lopd_sandboxes.session import PipeSession
-from lopd_sandboxes.start import communicate, start
+from lopd_sandboxes.start import communicate, start, start_reaper
 
 ENVIRONMENT = {
     "PATH": "/usr/bin",
@@ -179,8 +181,23 @@ def _enter(group: ControlGroup | None) -> list[str]:
     return words
 
 
+_reapers: list[subprocess.Popen[bytes]] = []
+
+
+@cache
+def _mark(owner: int) -> str:
+    """Return a word for the commands of this process, by which its reaper finds them.
+
+    bwrap takes it for a variable to remove, so it changes nothing for the program.
+    """
+    mark = f"lopd-gym-{uuid.uuid4().hex}"
+    _reapers.append(start_reaper(reaper.__file__, mark))
+    return mark
+
+
 def _walls(limits: Limits, files_bytes: int) -> list[str]:
-    words = ["--unshare-all", "--unshare-user", "--disable-userns", "--die-with-parent"]
+    words = ["--unsetenv", _mark(os.getpid())]
+    words += ["--unshare-all", "--unshare-user", "--disable-userns", "--die-with-parent"]
     words += ["--new-session", "--cap-drop", "ALL", "--uid", "65534", "--gid", "65534"]
     words += ["--hostname", "sandbox", "--clearenv"]
     for name, value in ENVIRONMENT.items():

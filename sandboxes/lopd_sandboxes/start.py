@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -60,6 +61,17 @@ def _starter() -> ThreadPoolExecutor:
     that lives as long as the process. A forked process has none of its parent's threads.
     """
     return _starters.setdefault(os.getpid(), ThreadPoolExecutor(1, "sandbox"))
+
+
+def start_reaper(program: str, argument: str) -> subprocess.Popen[bytes]:
+    """Start a Python file that waits for its stdin to end, as it does when this process is gone."""
+    return subprocess.Popen(
+        [sys.executable, "-P", program, argument],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
 
 
 def communicate(

@@ -131,6 +131,17 @@ def test_a_hub_that_sends_something_else_is_refused(package: Path, hub: str) -> 
     assert not (package / "home" / "things" / "things.json").exists()
 
 
+@pytest.mark.parametrize("command", ["pull", "verify"])
+def test_data_that_is_fetched_by_hand_says_how(tmp_path: Path, command: str) -> None:
+    done = lopd_gym(tmp_path, command, "livecodebench", HF_ENDPOINT="http://127.0.0.1:9")
+    assert done.returncode == 1
+    assert "put test.jsonl, test2.jsonl" in done.stderr
+    assert "--data" in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+    assert "by hand" in lopd_gym(tmp_path, "list").stdout
+    assert not find("livecodebench").present
+
+
 @pytest.mark.parametrize(
     ("changes", "cause"),
     [

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import os
+import time
+from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +17,26 @@ from lopd_gym.sandbox import Sandbox
 
 ISOLATING = ("bubblewrap", "docker")
 REQUIRED = os.environ.get("LOPD_GYM_TEST_SANDBOXES", "").split(",")
+
+
+def wait_until(condition: Callable[[], Any], seconds: float = 5.0) -> bool:
+    """Return whether a condition came true in time."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.02)
+    return True
+
+
+def processes_with(word: str) -> list[int]:
+    """Return the ids of the processes whose command line holds a word that only a test knows."""
+    found = []
+    for folder in Path("/proc").iterdir():
+        with suppress(OSError):  # it ended meanwhile
+            if folder.name.isdigit() and word.encode() in (folder / "cmdline").read_bytes():
+                found.append(int(folder.name))
+    return found
 
 
 @cache

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
-import time
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from lopd_sandboxes.cgroup import ControlGroup, usable_parents
 from lopd_gym.containment import ATTACKS, Attack, survives
 from lopd_gym.errors import InfrastructureError
 from lopd_gym.sandbox import PYTHON, Isolation, Limits
-from tests.lopd_sandboxes.conftest import make
+from tests.lopd_sandboxes.conftest import make, processes_with, wait_until
 from tests.lopd_sandboxes.test_contract import ECHO
 
 
@@ -109,10 +110,38 @@ def test_programs_die_with_a_killed_host(tmp_path: Path) -> None:
     assert inside
     host.send_signal(signal.SIGKILL)
     host.wait()
-    deadline = time.monotonic() + 5
-    while any(Path(f"/proc/{p}").exists() for p in (pid, *inside)):
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    assert wait_until(lambda: not any(Path(f"/proc/{p}").exists() for p in (pid, *inside)))
+
+
+MANY = """
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from lopd_sandboxes.bubblewrap import BubblewrapSandbox
+from lopd_gym.sandbox import PYTHON, Limits
+sandbox, word = BubblewrapSandbox(), sys.argv[1]
+argv = [PYTHON, "-c", f"import time; time.sleep(600)  # {word}"]
+with ThreadPoolExecutor(50) as threads:
+    for _ in range(50):
+        threads.submit(sandbox.run, {}, argv, limits=Limits(600, None, 64, 2))
+"""
+
+
+@pytest.mark.parametrize("running", [1, 40])
+def test_a_host_killed_in_the_middle_of_starts_leaves_nothing(running: int) -> None:
+    """`bwrap` binds itself to its parent only some milliseconds after it was started."""
+    word = f"started-{uuid.uuid4().hex}"
+    host = subprocess.Popen([sys.executable, "-c", MANY, word])
+    assert wait_until(lambda: len(processes_with(word)) > running, 60)
+    host.kill()
+    host.wait()
+    try:
+        assert wait_until(lambda: not processes_with(word))
+    finally:
+        for pid in processes_with(word):
+            os.kill(pid, signal.SIGKILL)
+    for parent in usable_parents() or ():
+        cgroup._sweep(parent)  # as the next host does
+        assert not list(parent.glob(f"{cgroup._PREFIX}{host.pid}-*"))
 
 
 def descendants(pid: int) -> list[int]:

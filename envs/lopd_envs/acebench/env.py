@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal
 
 from lopd_envs.acebench.corpus import MULTI_STEP, MULTI_TURN, Corpus, Row
 from lopd_envs.acebench.notation import tool_calls, write_calls
-from lopd_envs.acebench.oracle import solve
+from lopd_envs.acebench.oracle import impossible, solve
 from lopd_envs.acebench.overall import published
 from lopd_envs.acebench.prompt import FINISH
 from lopd_envs.acebench.splits import split_rows, split_tasks
@@ -147,6 +147,10 @@ class AceBenchEnv(ToolEnv):
     def oracle(self, task: Task) -> Sequence[AssistantMessage]:
         """Return turns that give the expected answer, or reach the expected end state."""
         return solve(task.data["row"], self._corpus.language)
+
+    def impossible(self, task: Task) -> bool:
+        """Whether the row's own answer is known to be no pass under the chosen scoring."""
+        return task.id in impossible(self._corpus.language, self._scoring)
 
     # -- one turn ----------------------------------------------------------------------------
 

@@ -6,7 +6,10 @@ them do not reach the end state that the same row expects.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from importlib.resources import files
 from itertools import product
 from typing import Any
 
@@ -31,6 +34,17 @@ def solve(row: Row, language: str) -> list[AssistantMessage]:
     truth = row.truth[0] if isinstance(row.truth, list) else row.truth
     calls = expected_calls(row.fields["function"], truth)
     return [AssistantMessage(tool_calls=tuple(ToolCall(*call) for call in calls))]
+
+
+@lru_cache(maxsize=4)
+def impossible(language: str, scoring: str) -> frozenset[str]:
+    """Return the ids of rows whose own answer is no pass, which `impossible.json` lists.
+
+    Officially these are mostly dialogues whose answers hold blanks, which upstream drops from
+    replies only; strictly, reminders that would need the number of another one.
+    """
+    text = files(__package__).joinpath("impossible.json").read_text("utf-8")
+    return frozenset(json.loads(text)[language][scoring])
 
 
 def plan(row: Row, language: str) -> list[ToolCall]:

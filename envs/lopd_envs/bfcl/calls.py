@@ -19,7 +19,6 @@ from lopd_gym.errors import DataError
 MAX_REPLY_CHARS = 200_000
 """A longer reply is not read as calls."""
 
-
 MAX_DEPTH = 32
 MAX_SIZE = 200_000
 """How deep and how large (in values and characters) the arguments of a call may be."""

@@ -28,7 +28,8 @@ NON_LIVE_AST = (
     "parallel_multiple",
 )
 LIVE_AST = ("live_simple", "live_multiple", "live_parallel", "live_parallel_multiple")
-RELEVANCE = ("irrelevance", "live_irrelevance", "live_relevance")
+ABSTENTION = ("irrelevance", "live_irrelevance")
+RELEVANCE = (*ABSTENTION, "live_relevance")
 SINGLE_TURN = (*NON_LIVE_AST, *LIVE_AST, *RELEVANCE)
 CATEGORIES = (*MULTI_TURN, *SINGLE_TURN)
 

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from lopd_envs.bfcl.calls import Call, Unreadable, read_reply, to_carry_out
-from lopd_envs.bfcl.corpus import Entry
+from lopd_envs.bfcl.corpus import ABSTENTION, Entry
 from lopd_envs.bfcl.multi_turn import OFFICIAL
 from lopd_envs.bfcl.play import Conversation, Question
 from lopd_envs.bfcl.prompts import Protocol, next_turn
-from lopd_envs.bfcl.solutions import solution
+from lopd_envs.bfcl.solutions import IMPOSSIBLE, solution
 from lopd_envs.bfcl.splits import SPLITS, split_tasks
 from lopd_envs.bfcl.wheel import Wheel
 from lopd_gym.env import EpisodeRules, ToolEnv
@@ -93,6 +93,14 @@ class BFCLEnv(ToolEnv):
     def oracle(self, task: Task) -> Sequence[AssistantMessage]:
         """Return the benchmark's own answer; a few of them do not pass its own checker."""
         return solution(self._wheel, task.data["entry"], self._protocol)
+
+    def impossible(self, task: Task) -> bool:
+        """Whether no answer can pass upstream's checker."""
+        return task.id in IMPOSSIBLE[self._wheel.release.prefix]
+
+    def asks_for_nothing(self, task: Task) -> bool:
+        """Whether no call is the right answer."""
+        return task.group in ABSTENTION
 
     def _by_id(self, split: str) -> dict[str, Task]:
         if split not in SPLITS:

@@ -19,6 +19,20 @@ from lopd_envs.bfcl.wheel import Wheel
 from lopd_envs.bfcl.world import World
 from lopd_gym.messages import AssistantMessage, ToolCall
 
+_IMPOSSIBLE = {
+    # A required parameter for which no value is allowed.
+    "live_simple_106-63-0",
+    "live_simple_112-68-0",
+    # A parameter that the function does not document is demanded.
+    "live_multiple_862-181-3",
+    "live_multiple_964-207-0",
+    # Numbers and truth values in a list whose elements upstream reads as strings.
+    "simple_java_36",
+    "simple_java_65",
+}
+IMPOSSIBLE = {"BFCL_v4": _IMPOSSIBLE, "BFCL_v3": _IMPOSSIBLE | {"multi_turn_base_154"}}
+"""Ids of the entries that no answer can pass, by the release's prefix."""
+
 END_OF_TURN = AssistantMessage(text="That is all I can do for now.")
 
 

@@ -27,6 +27,7 @@ from lopd_gym.sandbox import Isolation
 from lopd_sandboxes.docker import reaper
 from lopd_sandboxes.rootfs import PYTHON, python_root, root_key
 from lopd_sandboxes.scratch import ScratchFolder
+from lopd_sandboxes.start import start_reaper
 
 ENGINE_ERRORS = (DockerException, RequestException, OSError)
 IMAGE_VARIABLE = "LOPD_GYM_SANDBOX_IMAGE"
@@ -66,11 +67,7 @@ class Engine:
 
     def watch(self) -> None:
         """Start the process that removes this owner's containers if it is killed."""
-        command = [sys.executable, "-P", reaper.__file__, f"{OWNER_LABEL}={self.owner.path}"]
-        nowhere = subprocess.DEVNULL
-        self._reaper = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=nowhere, stderr=nowhere, start_new_session=True
-        )
+        self._reaper = start_reaper(reaper.__file__, f"{OWNER_LABEL}={self.owner.path}")
 
     def close(self) -> None:
         """Hang up; may be called twice."""
