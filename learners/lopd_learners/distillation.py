@@ -5,7 +5,6 @@ Each says which text an episode's teacher sees, and by which divergence the stud
 
 from __future__ import annotations
 
-import math
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -25,14 +24,18 @@ from lopd_learners.forward import (
     TokenRow,
     base_precision,
     check_head,
-    log_probs_at,
-    micro_batches,
     supervised_states,
     target_log_probs,
 )
-from lopd_learners.optim import clipped_step
+from lopd_learners.optim import StudentOptimiser
 from lopd_learners.policy_gradient import sampler_weights
-from lopd_learners.rows import Place, privileged_rows, recorded_log_probs
+from lopd_learners.rows import (
+    Place,
+    privileged_rows,
+    recorded_log_probs,
+    sampled_log_probs,
+    temperature_of,
+)
 
 TINY_TEMPLATE = "Example:\n{item}\nYour task:\n{message}"
 """The only way in which the shipped tiny policy has learned to read an example."""
@@ -91,9 +94,7 @@ class ContextDistillation(Learner):
         self._average = (
             AveragedTeacher(self._backbone, config.ema_rate) if config.teacher == "ema" else None
         )
-        self._optimiser = torch.optim.AdamW(
-            self._backbone.student_parameters(), lr=config.lr, weight_decay=config.weight_decay
-        )
+        self._optimiser = StudentOptimiser(self._backbone, config)
 
     @abstractmethod
     def contexts(self, episodes: Sequence[Episode]) -> list[Mapping[str, str] | None]:
@@ -124,17 +125,15 @@ class ContextDistillation(Learner):
         metrics = {"context_share": share, "trained_episodes": float(len(samples))}
         if not samples:
             return {**metrics, "skipped": 1.0}
-        loss = 0.0
         total = sum(x.tokens for x in samples)
-        lengths = [len(x.teacher.ids) for x in samples]
-        for group in micro_batches(lengths, self.config.micro_batch_tokens):
-            loss += self._backward([samples[i] for i in group], total)
-        norm = clipped_step(self._optimiser, self.config.clip)
-        self._backbone.mark_updated()
-        skipped = not math.isfinite(norm)
-        if self._average is not None and not skipped:
+
+        def loss_of(group: list[int]) -> tuple[Tensor, Metrics]:
+            return self._loss([samples[i] for i in group]) / total, {}
+
+        stepped = self._optimiser.minimise([len(x.teacher.ids) for x in samples], loss_of)
+        if self._average is not None and not stepped["skipped"]:
             self._average.follow()
-        return {**metrics, "loss": loss, "grad_norm": norm, "skipped": float(skipped)}
+        return {**metrics, **stepped}
 
     def token_view(self, episode: Episode, step: Sequence[Episode]) -> TokenView | None:
         """Compare teacher and student where the episode's teacher is shown something."""
@@ -169,8 +168,8 @@ class ContextDistillation(Learner):
         )
         return Sample(episode, *(_without_first(row, config.skip_first) for row in rows))
 
-    def _backward(self, part: Sequence[Sample], total: int) -> float:
-        """Add one micro-batch's share of the gradient; returns its share of the loss."""
+    def _loss(self, part: Sequence[Sample]) -> Tensor:
+        """Sum the weighted loss of the supervised tokens of some samples."""
         student, again = self._backbone.student, self.config.gradient_checkpointing
         teacher, rows = self._teacher, [x.student for x in part]
         with base_precision(self._backbone):
@@ -179,20 +178,16 @@ class ContextDistillation(Learner):
             states = supervised_states(student, rows, recompute=again)
             sampled = torch.cat([row.targets for row in rows]).to(states.device)
             values = self.divergence(states, teacher, teacher_states, sampled)
-            weights = self._weights(part, states.detach(), sampled)
-        share = (weights * values).sum() / total
-        share.backward()  # type: ignore[no-untyped-call]
-        return share.item()
+            weights = self._weights(part, states.detach())
+        return (weights * values).sum()
 
-    def _weights(self, part: Sequence[Sample], states: Tensor, sampled: Tensor) -> Tensor:
-        cap = self.config.mismatch_cap
+    def _weights(self, part: Sequence[Sample], states: Tensor) -> Tensor:
+        cap, rows = self.config.mismatch_cap, [x.student for x in part]
         if cap is None:
-            return torch.ones(len(sampled), device=sampled.device)
-        temperature = part[0].episode.sampling.temperature or 1.0
+            return torch.ones(len(states), device=states.device)
+        temperature = temperature_of(part[0].episode)
         with torch.no_grad():
-            p_log = log_probs_at(
-                self._backbone.student, states, sampled[:, None], temperature=temperature
-            )[:, 0]
+            p_log = sampled_log_probs(self._backbone.student, states, rows, temperature)
         recorded = [recorded_log_probs(x.episode, x.student) for x in part]
         lengths = [x.tokens for x in part]
         return sampler_weights(p_log, torch.cat(recorded).to(p_log), lengths, "token", cap)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-import torch
 from pydantic import Field
+from torch import Tensor
 
 from lopd_gym.episode import Episode
 from lopd_gym.learner import Learner, LearnerContext, Metrics, Needs
@@ -17,12 +16,10 @@ from lopd_learners.forward import (
     TokenRow,
     base_precision,
     check_head,
-    log_probs_at,
-    micro_batches,
     supervised_states,
 )
-from lopd_learners.optim import clipped_step
-from lopd_learners.rows import student_row
+from lopd_learners.optim import StudentOptimiser
+from lopd_learners.rows import sampled_log_probs, student_row
 
 
 class RFTConfig(TrainingConfig):
@@ -59,9 +56,7 @@ class RFT(Learner):
         super().__init__(config, context)
         self._backbone = context.backbone
         check_head(self._backbone.base)
-        self._optimiser = torch.optim.AdamW(
-            self._backbone.student_parameters(), lr=config.lr, weight_decay=config.weight_decay
-        )
+        self._optimiser = StudentOptimiser(self._backbone, config)
 
     @classmethod
     def needs(cls, config: Any) -> Needs:
@@ -72,16 +67,16 @@ class RFT(Learner):
         """Minimise the token mean of -log p over the kept episodes."""
         rows = [student_row(e, self.config.max_tokens) for e in self.kept(episodes)]
         rows = [row for row in rows if row.supervised.any()]
-        metrics: Metrics = {"trained_episodes": float(len(rows)), "skipped": 1.0}
         if not rows:
-            return metrics
-        for _ in range(self.config.epochs):
-            loss = self._backward(rows)
-            norm = clipped_step(self._optimiser, self.config.clip)
-            skipped = float(not math.isfinite(norm))
-            metrics |= {"loss": loss, "grad_norm": norm, "skipped": skipped}
-        self._backbone.mark_updated()
-        return metrics
+            return {"trained_episodes": 0.0, "skipped": 1.0}
+        total = sum(int(row.supervised.sum()) for row in rows)
+
+        def loss_of(group: list[int]) -> tuple[Tensor, Metrics]:
+            return self._loss([rows[i] for i in group]) / total, {}
+
+        lengths = [len(row.ids) for row in rows]
+        metrics = self._optimiser.minimise(lengths, loss_of, self.config.epochs)
+        return {"trained_episodes": float(len(rows)), **metrics}
 
     def kept(self, episodes: Sequence[Episode]) -> list[Episode]:
         """Return different successes, at most ``per_task`` of each task."""
@@ -95,18 +90,12 @@ class RFT(Learner):
                 counts[e.task_id] += 1
         return list(kept.values())
 
-    def _backward(self, rows: Sequence[TokenRow]) -> float:
-        config, student, loss = self.config, self._backbone.student, 0.0
-        total = sum(int(row.supervised.sum()) for row in rows)
-        for group in micro_batches([len(row.ids) for row in rows], config.micro_batch_tokens):
-            part = [rows[i] for i in group]
-            with base_precision(self._backbone):
-                states = supervised_states(student, part, recompute=config.gradient_checkpointing)
-                sampled = torch.cat([row.targets for row in part]).to(states.device)
-                share = -log_probs_at(student, states, sampled[:, None]).sum() / total
-            share.backward()  # type: ignore[no-untyped-call]
-            loss += share.item()
-        return loss
+    def _loss(self, part: Sequence[TokenRow]) -> Tensor:
+        """Sum -log p over the sampled tokens of some rows."""
+        student, again = self._backbone.student, self.config.gradient_checkpointing
+        with base_precision(self._backbone):
+            states = supervised_states(student, part, recompute=again)
+            return -sampled_log_probs(student, states, part).sum()
 
     def state_dict(self) -> dict[str, Any]:
         """Return the optimiser."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -17,7 +17,7 @@ from torch import Tensor
 from lopd_gym.episode import Episode
 from lopd_gym.messages import Message
 from lopd_gym.policy.backbone import Backbone
-from lopd_learners.forward import TokenRow
+from lopd_learners.forward import TokenRow, log_probs_at
 
 Place = Literal["system", "user"]
 """Which message takes the privileged text: the first of this role."""
@@ -31,6 +31,19 @@ def student_row(episode: Episode, max_tokens: int) -> TokenRow:
 def recorded_log_probs(episode: Episode, row: TokenRow) -> Tensor:
     """Return what the sampler recorded of a row's supervised tokens, [S]."""
     return torch.from_numpy(episode.logprobs[: len(row.ids)][row.supervised])
+
+
+def temperature_of(episode: Episode) -> float:
+    """Return the temperature that an episode was drawn at; a greedy one is taken as drawn at 1."""
+    return episode.sampling.temperature or 1.0
+
+
+def sampled_log_probs(
+    model: Any, states: Tensor, rows: Sequence[TokenRow], temperature: float = 1.0
+) -> Tensor:
+    """Return log-probabilities of the rows' supervised tokens at a temperature, [S]."""
+    sampled = torch.cat([row.targets for row in rows]).to(states.device)
+    return log_probs_at(model, states, sampled[:, None], temperature=temperature)[:, 0]
 
 
 def spliced_rows(

@@ -7,7 +7,6 @@ the policy that played.
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
@@ -20,17 +19,14 @@ from lopd_learners.forward import base_precision, check_head, supervised_states
 from lopd_learners.grpo.config import PRESETS, GRPOConfig
 from lopd_learners.grpo.sample import (
     Sample,
-    in_parts,
     make_samples,
-    sampled_log_probs,
     split,
     spread,
-    temperature_of,
 )
 from lopd_learners.losses import sampled_reverse_kl
-from lopd_learners.optim import clipped_step
+from lopd_learners.optim import StudentOptimiser
 from lopd_learners.policy_gradient import clipped_surrogate, ratio, sampler_weights
-from lopd_learners.rows import student_row
+from lopd_learners.rows import sampled_log_probs, student_row, temperature_of
 
 _MOST_BATCHES = 10
 """Steps that dynamic sampling may wait for groups with a spread (DAPO)."""
@@ -50,9 +46,7 @@ class GRPO(Learner):
         super().__init__(config, context)
         self._backbone = context.backbone
         check_head(self._backbone.base)
-        self._optimiser = torch.optim.AdamW(
-            self._backbone.student_parameters(), lr=config.lr, weight_decay=config.weight_decay
-        )
+        self._optimiser = StudentOptimiser(self._backbone, config)
         self._held: list[Sample] = []  # what dynamic sampling keeps for later
         self._waited = 0
 
@@ -87,27 +81,21 @@ class GRPO(Learner):
 
     def _optimise(self, samples: Sequence[Sample]) -> Metrics:
         """Step on the mean loss of samples; the first pass notes their old log-probabilities."""
-        config, metrics = self.config, Metrics()
-        for epoch in range(config.epochs):
-            sums = {"loss": 0.0, "kl": 0.0, "clipped": 0.0, "mismatch": 0.0}
-            for part in in_parts(samples, config.micro_batch_tokens):
-                for name, value in self._backward(part, samples, first=epoch == 0).items():
-                    sums[name] += value
-            norm = clipped_step(self._optimiser, config.clip)
-            metrics = {**sums, "grad_norm": norm, "skipped": float(not math.isfinite(norm))}
-        self._backbone.mark_updated()
-        return metrics
 
-    def _backward(self, part: Sequence[Sample], every: Sequence[Sample], first: bool) -> Metrics:
-        """Add one micro-batch's share of the gradient; returns its share of the numbers."""
+        def loss_of(group: list[int]) -> tuple[Tensor, Metrics]:
+            return self._share([samples[i] for i in group], samples)
+
+        lengths = [len(x.row.ids) for x in samples]
+        return self._optimiser.minimise(lengths, loss_of, self.config.epochs)
+
+    def _share(self, part: Sequence[Sample], every: Sequence[Sample]) -> tuple[Tensor, Metrics]:
+        """Return one micro-batch's share of the loss, and of other numbers."""
         config, student, rows = self.config, self._backbone.student, [x.row for x in part]
         with base_precision(self._backbone):
             states = supervised_states(student, rows, recompute=config.gradient_checkpointing)
-            p_log = sampled_log_probs(student, states, rows, temperature_of(part))
-        if first:
-            for x, old in zip(part, split(p_log.detach(), part), strict=True):
-                x.old_log = old
-        old_log = torch.cat([x.old_log for x in part])
+            p_log = sampled_log_probs(student, states, rows, temperature_of(part[0].episode))
+        now = split(p_log.detach(), part)
+        old_log = torch.cat([x.old(mine) for x, mine in zip(part, now, strict=True)])
         recorded = torch.cat([x.recorded for x in part]).to(old_log)
         ratios = ratio(p_log, old_log)
         advantages = spread([x.advantage for x in part], part, ratios.device)
@@ -118,13 +106,10 @@ class GRPO(Learner):
         weights = sampler_weights(old_log, recorded, lengths, config.mismatch, config.mismatch_cap)
         kl = self._kl_to_base(part, p_log)
         loss = weights * surrogate + config.kl * kl + self._distillation(part, p_log, ratios)
-        share = self._reduced(loss, part, every)
-        share.backward()  # type: ignore[no-untyped-call]
         tokens = sum(x.tokens for x in every)
         above = (advantages > 0) & (ratios > 1 + config.clip_high)
         below = (advantages < 0) & (ratios < 1 - config.clip_low)
-        return {
-            "loss": share.item(),
+        return self._reduced(loss, part, every), {
             "kl": kl.sum().item() / tokens,
             "clipped": (above | below).sum().item() / tokens,
             "mismatch": (old_log - recorded).sum().item() / tokens,
@@ -141,7 +126,7 @@ class GRPO(Learner):
         base, rows = self._backbone.base, [x.row for x in part]
         with torch.no_grad():
             states = supervised_states(base, rows)
-            q_log = sampled_log_probs(base, states, rows, temperature_of(part))
+            q_log = sampled_log_probs(base, states, rows, temperature_of(part[0].episode))
         return sampled_reverse_kl(p_log, q_log, "k3")
 
     def _reduced(self, loss: Tensor, part: Sequence[Sample], every: Sequence[Sample]) -> Tensor:

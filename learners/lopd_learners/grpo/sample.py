@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from lopd_gym.episode import Episode
 from lopd_gym.tasks import Termination
-from lopd_learners.forward import TokenRow, log_probs_at, micro_batches
+from lopd_learners.forward import TokenRow
 from lopd_learners.grpo.config import GRPOConfig
 from lopd_learners.policy_gradient import group_advantages, overlong_penalty
 from lopd_learners.rows import recorded_log_probs, student_row
@@ -23,20 +22,26 @@ _CUT_OFF = (Termination.STEP_LIMIT, Termination.TOKEN_LIMIT, Termination.TIMEOUT
 class Sample:
     """One episode of a step: its tokens and its advantage.
 
-    ``old_log`` [S] are the sampled tokens' log-probabilities before the step, ``teacher_log`` [S]
-    what a teacher gives them, where there is one.
+    ``old_log`` [S] are the sampled tokens' log-probabilities before the step, once they are known;
+    ``teacher_log`` [S] what a teacher gives them, where there is one.
     """
 
     episode: Episode
     row: TokenRow
     advantage: float
-    old_log: Tensor = field(default_factory=lambda: torch.empty(0))
+    old_log: Tensor | None = None
     teacher_log: Tensor | None = None
 
     @property
     def tokens(self) -> int:
         """Sampled tokens (S)."""
         return int(self.row.supervised.sum())
+
+    def old(self, now: Tensor) -> Tensor:
+        """Return log-probabilities from before the step; the first pass over it brings them."""
+        if self.old_log is None:
+            self.old_log = now
+        return self.old_log
 
     @property
     def group(self) -> tuple[str, int]:
@@ -66,12 +71,6 @@ def make_samples(episodes: Sequence[Episode], config: GRPOConfig) -> list[Sample
     return [x for x in samples if x.tokens]
 
 
-def in_parts(samples: Sequence[Sample], max_tokens: int) -> Iterator[list[Sample]]:
-    """Split samples into micro-batches."""
-    for group in micro_batches([len(x.row.ids) for x in samples], max_tokens):
-        yield [samples[i] for i in group]
-
-
 def split(values: Tensor, part: Sequence[Sample]) -> tuple[Tensor, ...]:
     """Cut what was computed for all sampled tokens of a part into its episodes."""
     return torch.split(values, [x.tokens for x in part])
@@ -81,16 +80,3 @@ def spread(values: Sequence[float], part: Sequence[Sample], device: torch.device
     """Repeat one value of each sample for each of its tokens, [S]."""
     pieces = [torch.full((x.tokens,), float(v)) for x, v in zip(part, values, strict=True)]
     return torch.cat(pieces).to(device)
-
-
-def temperature_of(part: Sequence[Sample]) -> float:
-    """Return the temperature that samples were drawn at; greedy ones are taken as drawn at 1."""
-    return part[0].episode.sampling.temperature or 1.0
-
-
-def sampled_log_probs(
-    model: Any, states: Tensor, rows: Sequence[TokenRow], temperature: float
-) -> Tensor:
-    """Return log-probabilities of the rows' supervised tokens at a temperature, [S]."""
-    sampled = torch.cat([row.targets for row in rows]).to(states.device)
-    return log_probs_at(model, states, sampled[:, None], temperature=temperature)[:, 0]

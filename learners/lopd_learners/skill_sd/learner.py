@@ -27,9 +27,9 @@ from lopd_learners.forward import (
     target_log_probs,
 )
 from lopd_learners.grpo import GRPO, GRPOConfig
-from lopd_learners.grpo.sample import Sample, sampled_log_probs, split, temperature_of
+from lopd_learners.grpo.sample import Sample, split
 from lopd_learners.losses import weighted_k3
-from lopd_learners.rows import Place, privileged_rows
+from lopd_learners.rows import Place, privileged_rows, sampled_log_probs, temperature_of
 from lopd_learners.skill_sd.skills import Skill, SkillBank
 from lopd_learners.skill_sd.summarise import Summariser, make_summariser
 
@@ -136,7 +136,7 @@ class SkillSD(GRPO):
             part, mine = [samples[i] for i in group], [rows[i] for i in group]
             with base_precision(self._backbone):
                 states = supervised_states(student, mine)
-                q_log = sampled_log_probs(student, states, mine, temperature_of(part))
+                q_log = sampled_log_probs(student, states, mine, temperature_of(part[0].episode))
             for x, piece in zip(part, split(q_log, part), strict=True):
                 x.teacher_log = piece
 
