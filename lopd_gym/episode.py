@@ -166,4 +166,8 @@ def read_episodes(path: Path) -> Iterator[Episode]:
                 if not line.endswith(b"\n"):
                     return
                 raise DataError(f"{path}, line {number}: not a whole JSON record ({err}).") from err
-            yield Episode.from_json(plain)
+            try:
+                episode = Episode.from_json(plain)
+            except (AttributeError, KeyError, TypeError, ValueError) as err:
+                raise DataError(f"{path}, line {number}: not an episode ({err!r}).") from err
+            yield episode

@@ -5,6 +5,7 @@ Exit codes: 0 done, 1 failed, 2 wrong use.
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 
@@ -57,7 +58,17 @@ def main() -> None:
     except MemoryError:
         _stop("Out of memory: lower limits.concurrency or the model's size.", 1, debug)
     except OSError as err:
-        _stop(f"{err.strerror or err}: {err.filename or 'no file named'}.", 1, debug)
+        _stop(_in_words(err), 1, debug)
+
+
+def _in_words(err: OSError) -> str:
+    if err.errno == errno.ENOSPC:
+        return (
+            "The disk is full: free some space; what is finished is kept, and a run or a "
+            "comparison goes on with --resume."
+        )
+    where = f": {err.filename}" if err.filename else ""
+    return f"{err.strerror or err}{where}."
 
 
 def _stop(message: str, code: int, debug: bool) -> None:

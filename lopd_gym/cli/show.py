@@ -24,9 +24,9 @@ def show_command(
     """Show how a run went, or one of its episodes."""
     from lopd_gym.cli.compare_table import print_comparison
     from lopd_gym.cli.episode_text import print_episode, print_phases
-    from lopd_gym.compare.result import Comparison
+    from lopd_gym.compare.result import read_comparison
     from lopd_gym.report.phases import main_phase, read_chosen, read_phases
-    from lopd_gym.run.folder import RunFolder, read_json
+    from lopd_gym.run.folder import RunFolder
 
     if worst and episode is not None:
         raise UsageError("--worst chooses the episode itself: leave --episode out.")
@@ -34,7 +34,7 @@ def show_command(
     if (folder / "comparison.json").exists():
         if worst or phase is not None or episode is not None:
             raise UsageError(f"{folder} is a comparison: name one of the runs in it instead.")
-        print_comparison(Comparison.from_json(read_json(folder / "comparison.json")), console)
+        print_comparison(read_comparison(folder / "comparison.json"), console)
         return
     _, settings = RunFolder.existing(folder)
     phases = read_phases(folder)

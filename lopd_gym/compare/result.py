@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any, NamedTuple
 
+from lopd_gym.errors import DataError
+from lopd_gym.run.folder import read_json
 from lopd_gym.stats import Interval
 
 SHARES = (0.1, 0.3, 1.0)
@@ -160,6 +163,20 @@ class Comparison:
         pairs = ({**x, "difference": Interval(**x["difference"])} for x in plain["pairs"])
         values["pairs"] = tuple(Pair(**x) for x in pairs)
         return cls(**values)
+
+
+def read_comparison(path: Path) -> Comparison:
+    """Read a ``comparison.json``.
+
+    Raises:
+        DataError: It is not JSON, or holds no comparison.
+    """
+    try:
+        return Comparison.from_json(read_json(path))
+    except (AttributeError, KeyError, TypeError, ValueError) as err:
+        raise DataError(
+            f"{path} holds no comparison ({err!r}): write it again with lopd-gym compare."
+        ) from err
 
 
 def _learner(plain: dict[str, Any]) -> LearnerResult:

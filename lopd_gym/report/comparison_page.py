@@ -10,12 +10,11 @@ from urllib.parse import quote
 
 from markupsafe import Markup
 
-from lopd_gym.compare.result import SHARES, Comparison
+from lopd_gym.compare.result import SHARES, Comparison, read_comparison
 from lopd_gym.report.chart import Series, interval_bar, line_chart
 from lopd_gym.report.episode_view import EpisodeView, episode_view
 from lopd_gym.report.html import page
 from lopd_gym.report.phases import PhaseResult, read_chosen, read_phase
-from lopd_gym.run.folder import read_json
 
 COMPARISON_FILE = "comparison.json"
 REPORT_FILE = "report.html"
@@ -38,7 +37,7 @@ def comparison_page(folder: Path) -> str:
     Raises:
         DataError: Its ``comparison.json`` is damaged.
     """
-    found = Comparison.from_json(read_json(folder / COMPARISON_FILE))
+    found = read_comparison(folder / COMPARISON_FILE)
     modes = list(found.base)
     runs = {x.label: [_existing(folder, run) for run in x.runs] for x in found.learners}
     first = {label: paths[0] for label, paths in runs.items() if paths and paths[0] is not None}

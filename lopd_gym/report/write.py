@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from lopd_gym.errors import UsageError
+from lopd_gym.errors import LopdGymError, UsageError
 from lopd_gym.report.comparison_page import COMPARISON_FILE, REPORT_FILE, comparison_page
 from lopd_gym.report.run_page import run_page
 
@@ -19,6 +19,7 @@ def write_report(folder: Path, out: Path | None = None, tokens: int = 0) -> Path
 
     Raises:
         UsageError: The folder holds neither, or there are no tokens to colour.
+        LopdGymError: The file cannot be written.
     """
     if (folder / COMPARISON_FILE).exists():
         if tokens:
@@ -28,8 +29,12 @@ def write_report(folder: Path, out: Path | None = None, tokens: int = 0) -> Path
         text = _run_page(folder, tokens)
     target = out or folder / REPORT_FILE
     temporary = target.with_name(f".{target.name}.tmp")
-    temporary.write_text(text, encoding="utf-8")
-    temporary.replace(target)
+    try:
+        temporary.write_text(text, encoding="utf-8")
+        temporary.replace(target)
+    except OSError as err:
+        temporary.unlink(missing_ok=True)
+        raise LopdGymError(f"Cannot write {target}: {err.strerror}.") from err
     return target
 
 

@@ -26,9 +26,9 @@ class Checkpoints:
         with temporary.open("wb") as out:
             try:
                 torch.save(state, out)
-            except RuntimeError as err:  # what torch makes of a Ctrl-C while it writes
-                if isinstance(err.__context__, KeyboardInterrupt):
-                    raise KeyboardInterrupt from err
+            except RuntimeError as err:  # what torch makes of a Ctrl-C or a full disk
+                if isinstance(err.__context__, KeyboardInterrupt | OSError):
+                    raise err.__context__ from err
                 raise
             out.flush()
             os.fsync(out.fileno())

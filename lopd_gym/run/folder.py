@@ -128,11 +128,18 @@ def append_line(path: Path, value: Any) -> None:
 
 
 def read_lines(path: Path) -> list[Any]:
-    """Read JSON lines; a torn last line (a killed process) is skipped."""
+    """Read JSON lines; a torn last line (a killed process) is skipped.
+
+    Raises:
+        DataError: Any other line is not JSON.
+    """
     if not path.exists():
         return []
-    lines = path.read_text(encoding="utf-8").split("\n")
-    return [json.loads(line) for line in lines[:-1] if line]
+    lines = path.read_bytes().split(b"\n")
+    try:
+        return [json.loads(line) for line in lines[:-1] if line]
+    except ValueError as err:
+        raise DataError(f"{path} holds a line that is not JSON: {err}.") from err
 
 
 def _versions() -> dict[str, str]:

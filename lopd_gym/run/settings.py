@@ -190,10 +190,9 @@ def read_settings_file(path: Path) -> dict[str, Any]:
     """Read settings from a TOML or JSON file."""
     try:
         text = path.read_text(encoding="utf-8")
+        values = tomllib.loads(text) if path.suffix == ".toml" else json.loads(text)
     except OSError as err:
         raise UsageError(f"Cannot read the settings file {path}: {err.strerror}.") from err
-    try:
-        values = tomllib.loads(text) if path.suffix == ".toml" else json.loads(text)
     except ValueError as err:
         raise UsageError(f"{path} is not valid TOML or JSON: {err}.") from err
     if not isinstance(values, dict):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
@@ -111,6 +112,37 @@ def test_a_folder_below_a_file_cannot_be_written(fails: Fails, tmp_path: Path) -
     assert "file" in one_sentence(
         fails(*EVAL, "--script", "nothing", "--tasks", "2", "--out", "file/new", code=2)
     )
+
+
+def test_files_of_another_kind_are_named(fails: Fails, tmp_path: Path) -> None:
+    (tmp_path / "binary.toml").write_bytes(b"\xff\xfe\x00")
+    said = one_sentence(fails("run", "--config", "binary.toml", code=2))
+    assert "binary.toml is not valid TOML or JSON" in said
+    for number, text in enumerate(("[]", '{"learners": 3}')):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        (folder / "comparison.json").write_text(text)
+        for command in ("show", "report"):
+            said = one_sentence(fails(command, str(number), code=1))
+            assert f"{number}/comparison.json holds no comparison" in said
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (OSError(errno.ENOSPC, "No space left on device"), "free some space"),
+        (OSError(errno.EIO, "Input/output error", "some/file"), "Input/output error: some/file."),
+        (OSError(errno.EIO, "Input/output error"), "Input/output error."),
+    ],
+)
+def test_trouble_of_the_system_is_one_sentence(
+    fails: Fails, monkeypatch: pytest.MonkeyPatch, error: OSError, words: str
+) -> None:
+    def break_down() -> None:
+        raise error
+
+    monkeypatch.setattr("lopd_gym.cli.main.app", break_down)
+    assert words in one_sentence(fails("run", code=1))
 
 
 def test_models_that_are_absent_or_not_whole(fails: Fails, tmp_path: Path) -> None:

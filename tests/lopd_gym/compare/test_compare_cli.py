@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +13,12 @@ import numpy as np
 import pytest
 
 from lopd_gym.cli.main import main
+from tests.lopd_gym.run.processes import (
+    finish,
+    recorded,
+    start_comparison,
+    wait_until_recorded,
+)
 
 pytestmark = pytest.mark.timeout(600)
 SMALL = (
@@ -23,30 +27,15 @@ SMALL = (
     "evaluation.every=0",
     "limits.concurrency=16",
 )
-COMPARE = (sys.executable, "-m", "lopd_gym.cli.main", "compare")
+COMPARE = ("--env", "envscaler", "--learners", "rft,grpo", "--seeds", "2", "--rollouts", "56")
 
 
-def start(folder: Path) -> subprocess.Popen[str]:
-    """Start a small comparison in a process group of its own, or go on with it."""
+def command(folder: Path) -> tuple[str, ...]:
+    """What starts a small comparison, or goes on with the one that is there."""
     if (folder / "comparison-settings.json").exists():
-        command = [*COMPARE, "--resume", str(folder)]
-    else:
-        command = [*COMPARE, "--env", "envscaler", "--learners", "rft,grpo", "--seeds", "2"]
-        command += ["--rollouts", "56", "--out", str(folder)]
-        command += [part for change in SMALL for part in ("--set", change)]
-    return subprocess.Popen(
-        [*command, "--jobs", "2"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
-
-
-def finish(process: subprocess.Popen[str]) -> str:
-    said, errors = process.communicate(timeout=240)
-    assert process.returncode == 0, errors
-    return said
+        return ("--resume", str(folder), "--jobs", "2")
+    small = (part for change in SMALL for part in ("--set", change))
+    return (*COMPARE, *small, "--out", str(folder), "--jobs", "2")
 
 
 def numbers(folder: Path) -> Any:
@@ -63,15 +52,16 @@ def finished(folder: Path) -> dict[Path, int]:
 
 
 @pytest.fixture(scope="module")
-def calm(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, float, str]:
+def calm(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """The folder of an undisturbed comparison, and what it said."""
     folder = tmp_path_factory.mktemp("compare") / "calm"
-    started = time.perf_counter()
-    said = finish(start(folder))
-    return folder, time.perf_counter() - started, said
+    log = folder.with_suffix(".log")
+    finish(start_comparison(log, *command(folder)), log)
+    return folder, log.read_text()
 
 
-def test_it_ends_with_tables_verdicts_and_files(calm: tuple[Path, float, str]) -> None:
-    folder, _, said = calm
+def test_it_ends_with_tables_verdicts_and_files(calm: tuple[Path, str]) -> None:
+    folder, said = calm
     for words in (
         "final students",
         "success minus that of rft",
@@ -90,8 +80,8 @@ def test_it_ends_with_tables_verdicts_and_files(calm: tuple[Path, float, str]) -
     assert all((Path(run) / "student").is_dir() for x in found["learners"] for run in x["runs"])
 
 
-def test_all_learners_start_from_the_same_base_and_tasks(calm: tuple[Path, float, str]) -> None:
-    folder, _, _ = calm
+def test_all_learners_start_from_the_same_base_and_tasks(calm: tuple[Path, str]) -> None:
+    folder, _ = calm
     bases = {p.read_bytes() for p in folder.glob("*/episodes/base-greedy.jsonl")}
     tasks = [
         {json.loads(line)["task_id"] for line in path.read_text().splitlines()[:8]}
@@ -106,31 +96,31 @@ def test_all_learners_start_from_the_same_base_and_tasks(calm: tuple[Path, float
     assert len(scores) == 1
 
 
-def test_three_kills_at_random_moments_lose_nothing(
-    calm: tuple[Path, float, str], tmp_path: Path
-) -> None:
-    calm_folder, seconds, _ = calm
-    folder = tmp_path / "killed"
-    moments = np.sort(np.random.default_rng(0).uniform(2, 0.9 * seconds, 3))
-    for delay in np.diff(moments, prepend=0.0):
-        process = start(folder)
-        time.sleep(float(delay) + 1)
-        assert process.poll() is None, "it was over before it could be killed"
+def test_three_kills_at_random_moments_lose_nothing(calm: tuple[Path, str], tmp_path: Path) -> None:
+    calm_folder, _ = calm
+    folder, log = tmp_path / "killed", tmp_path / "killed.log"
+    random = np.random.default_rng(0)
+    for size in recorded(calm_folder) * np.sort(random.uniform(0.05, 0.9, 3)):
+        process = start_comparison(log, *command(folder))
+        wait_until_recorded(folder, size, process)
+        process.join(random.uniform(0, 0.1))
+        assert process.exitcode is None, "it was over before it could be killed"
         before = finished(folder)
+        assert process.pid is not None
         os.killpg(process.pid, signal.SIGKILL)
-        process.communicate()
+        process.join()
         after = finished(folder)
         assert before.items() <= after.items()
     before = finished(folder)
-    finish(start(folder))
+    finish(start_comparison(log, *command(folder)), log)
     assert before.items() <= finished(folder).items(), "a finished run was played again"
     assert numbers(folder) == numbers(calm_folder)
 
 
 def test_finished_folders_can_be_compared(
-    calm: tuple[Path, float, str], capsys: pytest.CaptureFixture[str], tmp_path: Path
+    calm: tuple[Path, str], capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    folder, _, _ = calm
+    folder, _ = calm
     runs = sorted(str(p.parent) for p in folder.glob("grpo-*/summary.json"))
     runs += sorted(str(p.parent) for p in folder.glob("rft-*/summary.json"))
     code, out, _ = call(capsys, *runs, "--json", "--out", str(tmp_path / "again"))

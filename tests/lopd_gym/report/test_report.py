@@ -10,8 +10,10 @@ from pathlib import Path
 import pytest
 
 from lopd_gym.cli.main import main
-from lopd_gym.episode import append_episodes
+from lopd_gym.episode import append_episodes, read_episodes
+from lopd_gym.errors import DataError, LopdGymError
 from lopd_gym.report.run_page import run_page
+from lopd_gym.report.write import write_report
 from lopd_gym.run.folder import RunFolder, append_line
 from tests.lopd_gym.report.page import Page
 from tests.lopd_gym.report.runs import (
@@ -31,6 +33,28 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def page(run: Path) -> Page:
     return Page(run_page(run))
+
+
+def test_a_page_that_cannot_be_written_is_named_and_leaves_nothing(
+    run: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "taken").mkdir()
+    with pytest.raises(LopdGymError, match=r"^Cannot write .*/taken: Is a directory\.$"):
+        write_report(run, tmp_path / "taken")
+    assert [path.name for path in tmp_path.iterdir()] == ["taken"]
+    with pytest.raises(LopdGymError, match=r"^Cannot write .*/absent/page.html: No such file"):
+        write_report(run, tmp_path / "absent" / "page.html")
+
+
+def test_damaged_records_are_named(tmp_path: Path) -> None:
+    folder = RunFolder(finished_run(tmp_path / "run"))
+    folder.metrics.write_bytes(b"\xff\n")
+    with pytest.raises(DataError, match=r"metrics.jsonl holds a line that is not JSON"):
+        run_page(folder.path)
+    folder.metrics.unlink()
+    folder.episodes("student-greedy").write_text("[1]\n")
+    with pytest.raises(DataError, match=r"student-greedy.jsonl, line 1: not an episode"):
+        list(read_episodes(folder.episodes("student-greedy")))
 
 
 def test_the_file_says_what_the_run_came_to(page: Page) -> None:

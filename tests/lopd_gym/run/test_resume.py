@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import json
-import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from tests.lopd_gym.run.processes import finish, start_or_resume, wait_for_growth
+from tests.lopd_gym.run.processes import (
+    finish,
+    recorded,
+    start_or_resume,
+    wait_for_growth,
+    wait_until_recorded,
+)
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -29,15 +34,14 @@ def results(folder: Path) -> tuple[Any, Any, bytes]:
 
 def test_five_kills_at_random_moments_change_no_number(tmp_path: Path) -> None:
     calm, folder = tmp_path / "calm", tmp_path / "killed"
-    started = time.perf_counter()
     finish(start_or_resume(calm), calm.with_suffix(".log"))
-    seconds = time.perf_counter() - started
 
-    # What a kill destroys is played again, so the kills together come before the end.
-    moments = np.sort(np.random.default_rng(0).uniform(0, 0.9 * seconds, size=4))
-    for delay in np.diff(moments, prepend=0.0):
+    # What a kill destroys is played again, so the kills together come before the end of training.
+    random = np.random.default_rng(0)
+    for size in recorded(calm) * np.sort(random.uniform(0, 0.5, size=4)):
         process = start_or_resume(folder)
-        process.join(float(delay))
+        wait_until_recorded(folder, size, process)
+        process.join(random.uniform(0, 0.2))
         assert process.exitcode is None, "the run was over before it could be killed"
         process.kill()
         process.join()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import shutil
 import sys
@@ -175,6 +176,13 @@ def test_a_damaged_checkpoint_is_named_and_the_one_before_is_as_good(
     again(copy).go()
     weights = Path("student", "model.safetensors")
     assert (copy / weights).read_bytes() == (folder / weights).read_bytes()
+
+
+def test_a_full_disk_is_named_while_a_checkpoint_is_written(tmp_path: Path) -> None:
+    (tmp_path / ".step-000001.tmp").symlink_to("/dev/full")
+    with pytest.raises(OSError, match="No space left") as caught:
+        Checkpoints(tmp_path).save(1, {"weight": torch.zeros(100_000)})
+    assert caught.value.errno == errno.ENOSPC
 
 
 def test_a_run_without_experiences_says_so_and_keeps_the_base(tmp_path: Path) -> None:
