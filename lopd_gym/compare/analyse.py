@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
 
 from lopd_gym.compare.collect import FinishedRun, by_learner, check_comparable
 from lopd_gym.compare.result import (
@@ -19,7 +18,7 @@ from lopd_gym.compare.result import (
 )
 from lopd_gym.compare.two_way import Estimate, holm, two_way
 from lopd_gym.errors import UsageError
-from lopd_gym.stats import Interval, wilson_interval
+from lopd_gym.stats import Interval, mcnemar_exact, wilson_interval
 
 LEVEL = 0.05
 _SUCCESS, _SCORE = 0, 1
@@ -150,7 +149,6 @@ def _pair(
 ) -> Pair:
     by_task = gaps.sum(0)
     won, lost = int((by_task > 0).sum()), int((by_task < 0).sum())
-    exact = float(stats.binomtest(won, won + lost, 0.5).pvalue) if won + lost else 1.0
     if p_holm >= LEVEL:
         verdict = f"no difference to {reference} shown"
     else:
@@ -162,7 +160,7 @@ def _pair(
         difference=estimate.interval,
         p=estimate.p,
         p_holm=p_holm,
-        p_mcnemar=exact,
+        p_mcnemar=mcnemar_exact(by_task < 0, by_task > 0),
         won=won,
         lost=lost,
         tied=gaps.shape[1] - won - lost,

@@ -1,4 +1,4 @@
-"""Trackers: what training measures, also sent to where people watch their runs.
+"""Trackers: what a run measures, also sent to where people watch their runs.
 
 ``metrics.jsonl`` is always written and is the truth; a tracker only shows it. Each tracker's
 package is an extra of this one, and is imported when a run asks for it.
@@ -24,7 +24,7 @@ class Tracker(Protocol):
     """Where numbers go. A resumed run opens its tracker anew and logs its last step again."""
 
     def log(self, step: int, values: Mapping[str, float]) -> None:
-        """Show the numbers of a training step."""
+        """Show numbers as they are after a training step."""
         ...
 
     def close(self) -> None:

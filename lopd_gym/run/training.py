@@ -46,7 +46,7 @@ from lopd_gym.run.rollouts import (
 )
 from lopd_gym.run.settings import Budget, RunSettings
 from lopd_gym.run.summary import Summary
-from lopd_gym.run.tracking import open_tracker
+from lopd_gym.run.tracking import Tracker, open_tracker
 from lopd_gym.tasks import TRAIN_SPLIT
 
 
@@ -83,10 +83,14 @@ class TrainingRun:
             successes = self._fill_bank() if needs.bank else []
         if needs.solved_tasks:
             self._keep_solved_tasks()
-        if not needs.bank or self._something_to_learn_from():
-            self._train(learner, successes)
-        with self._timed("final evaluation"):
-            self._evaluate_model("student", "student", self.settings.evaluation.tasks)
+        teachable = not needs.bank or self._something_to_learn_from()
+        done = self._resume_or_warm_up(learner, successes) if teachable else 0
+        with open_tracker(self.settings, self.folder, done) as tracker:
+            if teachable:
+                self._train(learner, done, tracker)
+            with self._timed("final evaluation"):
+                self._evaluate_model("student", "student", self.settings.evaluation.tasks)
+            tracker.log(self.trained_steps, self._final_numbers())
         with self._timed("export"):
             self.backbone.export_student(self.folder.student)
         summary = Summary.build(self)
@@ -150,20 +154,23 @@ class TrainingRun:
         self.train_tasks = [task for task in self.train_tasks if task.id in solved]
         self.reporter.say(f"training on the {len(self.train_tasks)} tasks that the bank solved")
 
-    def _train(self, learner: Learner, successes: Sequence[Episode]) -> None:
+    def _resume_or_warm_up(self, learner: Learner, successes: Sequence[Episode]) -> int:
+        """Go back to the newest checkpoint, or make the first; returns its step."""
         done = self._restore(learner)
-        if done is None:
-            with self._timed("warm-up"), self.reporter.phase("warm up", 1) as phase:
-                torch.manual_seed(episode_seed(self.settings.seed, "prepare"))
-                learner.prepare(successes, lambda d, n, m: phase.advance(0, note=f"{d}/{n}"))
-                phase.advance()
-            done = 0
-            self._save(learner, 0)
+        if done is not None:
+            return done
+        with self._timed("warm-up"), self.reporter.phase("warm up", 1) as phase:
+            torch.manual_seed(episode_seed(self.settings.seed, "prepare"))
+            learner.prepare(successes, lambda d, n, m: phase.advance(0, note=f"{d}/{n}"))
+            phase.advance()
+        self._save(learner, 0)
+        return 0
+
+    def _train(self, learner: Learner, done: int, tracker: Tracker) -> None:
         steps = self.budget.steps
         policy = model_policy(self.backbone, "student", self.settings.sampling, self.settings)
         with (
             training_loop(policy, self.settings) as loop,
-            open_tracker(self.settings, self.folder, done) as tracker,
             self.reporter.phase("train", steps) as phase,
         ):
             phase.advance(done)
@@ -261,6 +268,19 @@ class TrainingRun:
         path = self.folder.episodes(name)
         evaluation = evaluate(name, policy, sampling, ids, self.settings, path, self.reporter)
         self.evaluations[name] = evaluation
+
+    def _final_numbers(self) -> dict[str, float]:
+        """Return what a tracker shows of the final evaluation, by mode; gains are over the base."""
+        numbers: dict[str, float] = {}
+        for mode in evaluation_modes(self.settings):
+            final, base = (self.evaluations[f"{name}-{mode}"] for name in ("student", "base"))
+            found = {
+                "success": final.success(),
+                "score": final.score(),
+                "gain": final.gain_over(base),
+            }
+            numbers |= {f"final/{mode}/{name}": value.mean for name, value in found.items()}
+        return numbers
 
     # -- helpers -----------------------------------------------------------------------------
 

@@ -46,6 +46,14 @@ def test_tensorboard_shows_the_metrics_of_a_run_and_its_curve(tmp_path: Path) ->
         assert shown[f"train/{name}"] == expected
     curve = [(s, run.evaluations[f"step-{s:06d}-sampled"].success().mean) for s in (1, 2)]
     assert shown["eval/sampled"] == curve
+    final, base = run.evaluations["student-sampled"], run.evaluations["base-sampled"]
+    for name, value in (
+        ("success", final.success().mean),
+        ("score", final.score().mean),
+        ("gain", final.gain_over(base).mean),
+    ):
+        assert shown[f"final/sampled/{name}"] == [(3, pytest.approx(value, abs=1e-6))]
+    assert not any(name.startswith("final/greedy") for name in shown)
 
 
 @pytest.fixture
