@@ -37,12 +37,14 @@ def make_acebench(
         rules: Rules of an agent episode.
         scoring: ``official`` or ``strict``: which verdict is the score.
         protocol: ``calls`` (functions are tools) or ``text`` (ACEBench's notation).
-        user: Who plays the user of ``agent_multi_turn``: ``openai:NAME``, or ``scripted`` (tests).
-        user_url: Address of that model's endpoint.
+        user: Who plays the user of ``agent_multi_turn``: a model that runs here, named as
+            ``--model`` takes it (the policy's own, where it is the same); ``openai:NAME``; or
+            ``scripted`` (tests).
+        user_url: Address of the endpoint of ``openai:NAME``.
 
     Raises:
-        UsageError: No such split, language, scoring, protocol or user.
-        DataError: The folder does not hold the data, or damaged.
+        UsageError: No such split, language, scoring or protocol, or no address of a user.
+        DataError: The folder does not hold the data, or damaged; or there is no such user.
     """
     options({"scoring": scoring, "protocol": protocol})
     if data is None:

@@ -19,7 +19,7 @@ from lopd_gym.env import EpisodeRules, ToolEnv
 from lopd_gym.episode import Episode
 from lopd_gym.errors import UsageError, unknown_name
 from lopd_gym.messages import AssistantMessage, Message, Observation
-from lopd_gym.tasks import TRAIN_SPLIT, Check, Task, Termination
+from lopd_gym.tasks import TRAIN_SPLIT, Check, Outcome, Task, Termination
 from lopd_gym.tools import Toolset
 
 Scoring = Literal["official", "strict"]
@@ -80,8 +80,9 @@ class AceBenchEnv(ToolEnv):
         self.tasks(split)
         if users is None and self._needs_user():
             raise UsageError(
-                f"The split '{split}' holds tasks with a user, who has to be played: name a model "
-                "with --set env.user=openai:NAME --set env.user_url=URL."
+                f"The split '{split}' holds tasks with a user, who has to be played: name a model, "
+                "with --set env.user=openai:NAME --set env.user_url=URL or, one that runs here, as "
+                "--model takes it."
             )
 
     def _needs_user(self) -> bool:
@@ -138,6 +139,7 @@ class AceBenchEnv(ToolEnv):
 
     def open(self, task: Task, seed: int) -> Toolset:
         """Build the task's scene; nothing in it is random."""
+        self.close()
         row: Row = task.data["row"]
         users = self._users if row.category == MULTI_TURN else None
         self._user = users.make(row, self._corpus.language) if users else None
@@ -151,6 +153,18 @@ class AceBenchEnv(ToolEnv):
     def impossible(self, task: Task) -> bool:
         """Whether the row's own answer is known to be no pass under the chosen scoring."""
         return task.id in impossible(self._corpus.language, self._scoring)
+
+    def finish(self, reason: Termination) -> Outcome:
+        """End the open episode; its user leaves."""
+        try:
+            return super().finish(reason)
+        finally:
+            self.close()
+
+    def close(self) -> None:
+        """Let the user leave; may be called twice."""
+        if self._user is not None:
+            self._user.leave()
 
     # -- one turn ----------------------------------------------------------------------------
 
@@ -207,7 +221,7 @@ class AceBenchEnv(ToolEnv):
 
 
 class LiveUserEnv(AceBenchEnv):
-    """`AceBenchEnv` whose user is asked over a network, so that steps wait."""
+    """`AceBenchEnv` whose user is a model, so that steps wait."""
 
     blocking: ClassVar[bool] = True
 

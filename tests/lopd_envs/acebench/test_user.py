@@ -11,12 +11,14 @@ from lopd_envs.acebench.corpus import LANGUAGES, MULTI_TURN
 from lopd_envs.acebench.env import LiveUserEnv
 
 from lopd_gym.episode import Sampling
-from lopd_gym.errors import UsageError
+from lopd_gym.errors import DataError, UsageError
 from lopd_gym.loop import AgentLoop, Job
 from lopd_gym.messages import AssistantMessage, ToolCall
 from lopd_gym.policy.scripted import ScriptedPolicy, oracle
+from lopd_gym.policy.speaker import Speaker
 from lopd_gym.tasks import Outcome, Termination
 from tests.lopd_envs.acebench.test_agent import FINISH, play
+from tests.lopd_gym.policy.models import make_backbone
 from tests.lopd_gym.policy.server import Answer, chat_server, completion, error
 
 
@@ -66,8 +68,8 @@ def test_nothing_with_a_user_starts_without_one(acebench_folder: Path) -> None:
     )
     categories = [{task.group for task in env.tasks("train")} for env in (without, with_user)]
     assert categories[1] - categories[0] == {MULTI_TURN}
-    with pytest.raises(UsageError, match=r"openai:NAME or scripted, found 'gpt-4o'"):
-        make_acebench(MULTI_TURN, acebench_folder, user="gpt-4o")
+    with pytest.raises(DataError, match="absent-model"):
+        make_acebench(MULTI_TURN, acebench_folder, user="./absent-model")
     with pytest.raises(UsageError, match=r"env\.user_url"):
         make_acebench(MULTI_TURN, acebench_folder, user="openai:gpt-4o")
 
@@ -105,3 +107,23 @@ def test_a_user_that_breaks_is_no_score_of_zero(acebench_folder: Path) -> None:
             episodes = loop.play([Job(f"agent_multi_turn_{n}", seed=n) for n in range(3)])
     assert all(e.failed and e.outcome.score is None for e in episodes)
     assert "context is full" in str(episodes[0].outcome.error)
+
+
+def test_a_model_that_runs_here_plays_the_user(
+    acebench_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    speaker = Speaker(make_backbone(), max_new_tokens=8)
+    monkeypatch.setattr("lopd_gym.policy.speaker.load_speaker", lambda source: speaker)
+    env = make_acebench(MULTI_TURN, acebench_folder, user="models/one")
+    assert isinstance(env, LiveUserEnv)
+    assert env.label == "acebench:en:one-user"
+    heard = []
+    for task_id in ("agent_multi_turn_0", "agent_multi_turn_0", "agent_multi_turn_1"):
+        messages, _ = env.reset(seed=0, options={"task": task_id})
+        replies, *_ = env.step(AssistantMessage(text="To whom?"))
+        heard.append((messages[1].content, replies[0].content))
+    assert heard[0] == heard[1]
+    assert all(said for pair in heard for said in pair)
+    env.finish(Termination.TIMEOUT)
+    env.close()
+    assert not speaker._policy._conversations
