@@ -1,4 +1,4 @@
-"""``lopd-gym envs``: which environments there are, what one looks like, whether it is sound."""
+"""``lopd-gym envs``: see which environments there are and what they are like, write one, play."""
 
 from __future__ import annotations
 
@@ -9,10 +9,14 @@ from rich.table import Table
 
 from lopd_gym.cli.console import console as make_console
 from lopd_gym.cli.envs_check import check_command
+from lopd_gym.cli.envs_new import new_command
+from lopd_gym.cli.envs_play import play_command
 from lopd_gym.cli.options import DataOption, env_section
 
-app = typer.Typer(help="List, show and check environments.", no_args_is_help=True)
+app = typer.Typer(help="List, show, check, write and play environments.", no_args_is_help=True)
 app.command("check")(check_command)
+app.command("new")(new_command)
+app.command("play")(play_command)
 
 
 @app.command("list")

@@ -15,6 +15,7 @@ from lopd_gym.episode import Episode
 from lopd_gym.report.phases import PhaseResult
 from lopd_gym.report.text import call_text, visible
 from lopd_gym.stats import Interval
+from lopd_gym.tasks import Outcome
 
 _STYLES = {"system": "dim", "user": "bold cyan", "assistant": "bold green", "tool": "yellow"}
 _CHECKS_SHOWN = 10
@@ -58,13 +59,18 @@ def print_episode(episode: Episode, phase: str, number: int, console: Console) -
     head = f"{phase}, episode {number}: {episode.task_id} (seed {episode.seed})"
     console.print(Text(visible(head), style="bold"))
     for message in episode.transcript:
-        _print_message(message, console)
-    outcome = episode.outcome
+        print_message(message, console)
+    counts = f"{episode.turns} turns, {len(episode.actions)} calls"
+    print_outcome(episode.outcome, counts, console)
+
+
+def print_outcome(outcome: Outcome, counts: str, console: Console) -> None:
+    """Print how an episode ended, then its checks."""
     score = "no score" if outcome.score is None else f"score {outcome.score:.3f}"
     word = "failed (infrastructure)" if outcome.failed else "success" if outcome.success else "miss"
     style = "bold green" if outcome.success else "bold red"
     ending = f"{word}: {score}, ended by {outcome.termination.value}"
-    console.print(Text(f"{ending}, {episode.turns} turns, {len(episode.actions)} calls", style))
+    console.print(Text(f"{ending}, {counts}", style))
     for check in outcome.checks:
         mark, colour = ("✓", "green") if check.passed else ("✗", "red")
         error = f" ({check.error})" if check.error else ""
@@ -73,7 +79,8 @@ def print_episode(episode: Episode, phase: str, number: int, console: Console) -
         console.print(Text(visible(outcome.error), style="red"))
 
 
-def _print_message(message: Mapping[str, Any], console: Console) -> None:
+def print_message(message: Mapping[str, Any], console: Console) -> None:
+    """Print one message of a transcript."""
     role = str(message["role"])
     console.print(Text(role, style=_STYLES.get(role, "bold")))
     body = Text()
