@@ -11,6 +11,7 @@ import http.client
 import json
 import os
 import random
+import threading
 import time
 import urllib.error
 import urllib.request
@@ -39,6 +40,7 @@ _TRANSIENT = {
     504: "took too long for its gateway",
     529: "is overloaded",
 }
+_NEW_LIMIT = "max_completion_tokens"
 _TOO_LONG = ("context length", "context_length", "maximum context", "too many tokens", "too long")
 
 
@@ -57,6 +59,10 @@ class _Passing(Exception):
         super().__init__(reason)
         self.pause_s = pause_s
         self.answered = answered
+
+
+class _LimitRenamed(UsageError):
+    """The endpoint wants the limit on new tokens under its newer name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +93,7 @@ class Endpoint:
     retries: int = 5
     pause_s: float = 1.0
     sleep: Callable[[float], None] = field(default=time.sleep, repr=False)
+    _renamed: threading.Event = field(default_factory=threading.Event, init=False, repr=False)
 
     def __post_init__(self) -> None:
         """Check the address; raises `UsageError` for one that is none."""
@@ -110,6 +117,15 @@ class Endpoint:
             InfrastructureError: All tries failed (`Unreachable` where none was answered).
         """
         body = {"model": self.model, "messages": list(messages), **options}
+        if not self._renamed.is_set():
+            try:
+                return self._try(body)
+            except _LimitRenamed:
+                self._renamed.set()
+        body[_NEW_LIMIT] = body.pop("max_tokens", None)
+        return self._try(body)
+
+    def _try(self, body: Mapping[str, Any]) -> Reply:
         answered, pause_s = False, self.pause_s
         for left in range(self.retries, -1, -1):
             try:
@@ -167,7 +183,8 @@ class Endpoint:
             403: f"set {API_KEY} to a key that may use this model",
             404: "check --base-url and the model's name",
         }.get(err.code, "it does not take such a request")
-        return UsageError(
+        kind = _LimitRenamed if err.code == 400 and _NEW_LIMIT in said else UsageError
+        return kind(
             f"The endpoint {self.base_url} refuses '{self.model}' (HTTP {err.code}{said}): "
             f"{advice}."
         )

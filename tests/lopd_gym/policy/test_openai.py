@@ -232,6 +232,20 @@ def test_a_refusal_stops_at_once(status: int, advice: str) -> None:
         assert len(server.requests) == 1
 
 
+def test_a_limit_under_its_newer_name_is_asked_for_once() -> None:
+    def newer(request: dict[str, Any]) -> Answer:
+        if "max_tokens" in request:
+            return error(400, "Unsupported parameter: use 'max_completion_tokens' instead.")
+        return completion("Done.")
+
+    with chat_server(newer) as server:
+        endpoint = Endpoint("m", server.url, retries=0)
+        for _ in range(2):
+            endpoint.complete([], max_tokens=7)
+        limits = [request.get("max_completion_tokens") for request in server.requests]
+    assert limits == [None, 7, 7]
+
+
 def test_an_absent_endpoint_stops_at_once() -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
