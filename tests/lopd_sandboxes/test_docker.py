@@ -319,4 +319,6 @@ def test_the_dockerfile_makes_an_image_that_serves(
         assert python(sandbox, "print(1)").stdout == b"1\n"
     finally:
         sandbox.close()
+        containers = engine.client.containers
+        assert wait_until(lambda: not containers.list(all=True, filters={"ancestor": tag}))
         engine.client.images.remove(tag)

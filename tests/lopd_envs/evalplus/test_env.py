@@ -250,7 +250,7 @@ def test_where_nothing_isolates_it_says_so_and_does_not_start(
 ) -> None:
     monkeypatch.setattr("lopd_gym.isolation.names", lambda group: ["process"])
     monkeypatch.setattr("lopd_gym.isolation._opened", {})
-    with pytest.raises(InfrastructureError, match="name 'process' to run without isolation"):
+    with pytest.raises(InfrastructureError, match="run without isolation by naming it"):
         make_evalplus()
 
 
