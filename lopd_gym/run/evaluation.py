@@ -15,8 +15,9 @@ from lopd_gym.errors import UsageError
 from lopd_gym.loop import AgentLoop
 from lopd_gym.policy.base import Policy
 from lopd_gym.run.build import env_maker
+from lopd_gym.run.phase import play_phase
 from lopd_gym.run.progress import Reporter
-from lopd_gym.run.rollouts import evaluation_jobs, play_phase
+from lopd_gym.run.rollouts import evaluation_jobs
 from lopd_gym.run.settings import RunSettings
 from lopd_gym.stats import Interval, mean_interval, paired_difference, wilson_interval
 

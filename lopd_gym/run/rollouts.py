@@ -1,12 +1,8 @@
-"""Episodes of a phase, played in chunks: what is finished survives a kill.
-
-A chunk always holds the same jobs, so the episodes of a resumed phase share their batches with
-the same neighbours as in an undisturbed one.
-"""
+"""Which jobs a run plays: for evaluation, for training, for the bank."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,22 +11,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lopd_gym.env import episode_seed
-from lopd_gym.episode import Episode, append_episodes, read_episodes
-from lopd_gym.errors import InfrastructureError
+from lopd_gym.episode import Episode
 from lopd_gym.loop import AgentLoop, Job
 from lopd_gym.policy.base import Policy
 from lopd_gym.run.build import env_maker, model_policy
+from lopd_gym.run.phase import play_phase
 from lopd_gym.run.progress import Reporter
 from lopd_gym.run.settings import RunSettings
 from lopd_gym.tasks import TRAIN_SPLIT, Task
 
 if TYPE_CHECKING:
     from lopd_gym.policy.backbone import Backbone
-
-OnEpisode = Callable[[Episode], None]
-
-_CHUNKS_PER_BATCH = 2
-"""A chunk is this many times the concurrency: long enough to keep the batch full."""
 
 
 def training_loop(policy: Policy, settings: RunSettings) -> AgentLoop:
@@ -56,54 +47,6 @@ def play_for_bank(
     ):
         rate = settings.max_failure_rate
         return play_phase(loop, jobs, path, lambda episode: phase.advance(), rate)
-
-
-def play_phase(
-    loop: AgentLoop,
-    jobs: Sequence[Job],
-    path: Path,
-    on_episode: OnEpisode,
-    max_failure_rate: float,
-) -> list[Episode]:
-    """Play all jobs, appending to ``path``; chunks that are already there are not played again.
-
-    Raises:
-        InfrastructureError: More episodes failed than ``max_failure_rate`` allows.
-    """
-    chunk = _CHUNKS_PER_BATCH * loop.limits.concurrency
-    episodes = list(read_episodes(path))
-    whole = len(episodes) if len(episodes) == len(jobs) else len(episodes) // chunk * chunk
-    if path.exists():
-        keep_episodes(path, whole)
-    episodes = episodes[:whole]
-    for episode in episodes:
-        on_episode(episode)
-    for start in range(whole, len(jobs), chunk):
-        played = loop.play(jobs[start : start + chunk], on_episode)
-        append_episodes(path, played)
-        episodes += played
-        check_failures(episodes, max_failure_rate)
-    return episodes
-
-
-def keep_episodes(path: Path, count: int) -> None:
-    """Cut an episode file down to its first ``count`` episodes."""
-    temporary = path.with_name(f".{path.name}.tmp")
-    with path.open(encoding="utf-8") as lines, temporary.open("w", encoding="utf-8") as out:
-        for _, line in zip(range(count), lines, strict=False):
-            out.write(line)
-    temporary.replace(path)
-
-
-def check_failures(episodes: Sequence[Episode], max_rate: float) -> None:
-    """Raise `InfrastructureError` when too many episodes failed; a few early ones may."""
-    failed = [e for e in episodes if e.failed]
-    if len(failed) > max(3, max_rate * len(episodes)):
-        example = failed[-1].outcome.error
-        raise InfrastructureError(
-            f"{len(failed)} of {len(episodes)} episodes failed for reasons of infrastructure, more "
-            f"than max_failure_rate={max_rate} allows; the last one: {example}"
-        )
 
 
 def evaluation_jobs(task_ids: Sequence[str], seed: int) -> list[Job]:

@@ -36,14 +36,9 @@ from lopd_gym.run.build import (
 from lopd_gym.run.checkpoint import Checkpoints
 from lopd_gym.run.evaluation import Evaluation, evaluate, evaluation_modes, evaluation_tasks
 from lopd_gym.run.folder import RunFolder, append_line, read_json, read_lines, write_json
+from lopd_gym.run.phase import check_failures, keep_episodes
 from lopd_gym.run.progress import Reporter
-from lopd_gym.run.rollouts import (
-    check_failures,
-    keep_episodes,
-    play_for_bank,
-    training_jobs,
-    training_loop,
-)
+from lopd_gym.run.rollouts import play_for_bank, training_jobs, training_loop
 from lopd_gym.run.settings import Budget, RunSettings
 from lopd_gym.run.summary import Summary
 from lopd_gym.run.tracking import Tracker, open_tracker

@@ -25,8 +25,8 @@ from lopd_gym.policy.scripted import ScriptedPolicy, nothing
 from lopd_gym.run.build import load_backbone
 from lopd_gym.run.checkpoint import Checkpoints
 from lopd_gym.run.folder import RunFolder
+from lopd_gym.run.phase import check_failures
 from lopd_gym.run.progress import SilentReporter
-from lopd_gym.run.rollouts import check_failures
 from lopd_gym.run.settings import TINY_DEFAULTS, RunSettings, merge, validate
 from lopd_gym.run.summary import Summary
 from lopd_gym.run.training import TrainingRun
