@@ -11,7 +11,6 @@ from rich.console import Console
 
 from lopd_gym.cli.console import console as make_console
 from lopd_gym.cli.envs_check import changed_section
-from lopd_gym.cli.episode_text import print_message, print_outcome
 from lopd_gym.cli.options import DataOption, SetOption
 
 if TYPE_CHECKING:
@@ -31,6 +30,7 @@ def play_command(
     changes: SetOption = None,
 ) -> None:
     """Play an episode yourself, in the place of the model."""
+    from lopd_gym.cli.episode_text import print_outcome
     from lopd_gym.run.build import checked_env
     from lopd_gym.tasks import TRAIN_SPLIT
 
@@ -116,6 +116,8 @@ def _value(line: str, schema: dict[str, Any]) -> Any:
 
 
 def _print_messages(messages: Observation, console: Console) -> None:
+    from lopd_gym.cli.episode_text import print_message
+
     for message in messages:
         print_message({"role": message.role, "content": message.content}, console)
 
